@@ -84,6 +84,10 @@ kill:
 power:
     scripts/check power
 
+# Disks that are full, under real file systems
+full-disk:
+    scripts/check full-disk
+
 # Each system call of a command fails in turn; FAULTS=all for every one
 faults:
     scripts/check faults

@@ -113,6 +113,7 @@ def rows():
     simple = [
         ("threads", "models", Form("scripts/check loom", 400), None, ()),
         ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700), ("tests/faults.rs",)),
+        ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None, ("scripts/full-disk.sh",)),
         ("damage", "bytes and words", Form("scripts/check damage", 60), Form("env DAMAGE=all scripts/check damage", 240),
          ("tests/trees/damage.rs",)),
         ("sanitizers", "AddressSanitizer", Form("scripts/check asan", 300), Form("env EVERYTHING=1 scripts/check asan", 1800), test),

@@ -158,6 +158,9 @@ pub enum ErrorKind {
     },
     /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger [capacity](crate::Options::capacity). What
     /// readers still keep of what was deleted was waited for: end iterators that are put aside, and close snapshots.
+    ///
+    /// Nothing was changed. A few file systems cannot tell in time that they are full, or share the blocks of a pool with a copy of it:
+    /// see `docs/space.md`.
     OutOfSpace {
         /// Bytes that were wanted.
         wanted: u64,

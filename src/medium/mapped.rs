@@ -12,6 +12,8 @@ mod pages;
 #[cfg(target_os = "linux")]
 mod places;
 mod reach;
+#[cfg(target_os = "linux")]
+mod storable;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
@@ -25,10 +27,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(target_os = "linux")]
 use covered::Covered;
 pub use file::Mapping;
-#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
-pub(super) use file::punch;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub(super) use file::{punch, write_in_place};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
@@ -128,7 +130,8 @@ impl Mapped {
     /// [`ErrorKind::InUse`], [`ErrorKind::NotAFile`], [`ErrorKind::ReadOnly`], [`ErrorKind::NotAPool`] (the file has
     /// content), [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
-        let created = Self::conceive(path, (len, REACH), birth, |_| false).map_err(|fault| fault.of(named(path)))?;
+        let created =
+            Self::conceive(path, (len, REACH), true, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
         created.is_born();
         Ok(created)
     }
@@ -137,17 +140,19 @@ impl Mapped {
     /// `unborn` decides from its first bytes. Until [`is_born`](Self::is_born) is called, dropping the result removes
     /// what was made.
     ///
-    /// The file has `len` bytes, and may grow as far as `reach` says, if the system has so many addresses.
+    /// The file has `len` bytes, and may grow as far as `reach` says, if the system has so many addresses. `in_place`: it gets no
+    /// journal, so stores go to the file itself, and are to take no new space where a file system copies on write.
     pub(crate) fn conceive(
         path: &Path,
         (len, reach): (u64, impl Into<Reach>),
+        in_place: bool,
         birth: u64,
         unborn: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Fault> {
         let reach = reach.into();
         // Elsewhere a file has its final length when it is mapped.
         let len = if cfg!(target_os = "linux") { len } else { len.max(reach.most) };
-        let (file, remains) = file::create(path, len, birth, unborn)?;
+        let (file, remains) = file::create(path, len, in_place, birth, unborn)?;
         let map = Mapping::Write.map(&file, len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
         let mut made = Self::of(named(path), file, map, Mapping::Write);
@@ -319,19 +324,15 @@ impl Mapped {
         Ok(at >= self.accessible())
     }
 
-    /// Maps the whole pages of a range at once, for writing or only for reading: one fault per page would take longer
-    /// than the use of the page. A hint.
+    /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the page. A hint.
     #[cfg(target_os = "linux")]
-    fn populate(&self, at: u64, len: u64, mapping: Mapping) {
-        let advice = match mapping {
-            Mapping::Write => Advice::LinuxPopulateWrite,
-            Mapping::Read | Mapping::Copy => Advice::LinuxPopulateRead,
-        };
-        let _ = self.populate_pages(at.next_multiple_of(PAGE)..(at + len) / PAGE * PAGE, advice);
+    fn populate(&self, at: u64, len: u64) {
+        let pages = at.next_multiple_of(PAGE)..(at + len) / PAGE * PAGE;
+        let _ = self.populate_pages(pages, Advice::LinuxPopulateRead);
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn populate(&self, _at: u64, _len: u64, _mapping: Mapping) {}
+    fn populate(&self, _at: u64, _len: u64) {}
 
     /// Puts huge pages into the holes of a file in memory, where whole ones fit. A hint.
     ///
@@ -384,8 +385,13 @@ impl Mapped {
         if whole.start >= whole.end || whole.end > self.accessible() {
             return;
         }
-        if self.journal.is_none() {
+        if self.journal.is_none() && (self.in_memory || self.mapping != Mapping::Write) {
             self.map.prefer_huge(&whole);
+        } else if self.journal.is_none() {
+            // The space first: a huge page of which the file has only a part cannot be stored to if the disk is full.
+            if file::allocate(&self.file, whole.start, whole.end - whole.start).unwrap_or(false) {
+                self.map.cache_huge(&self.file, &whole);
+            }
         } else if file::is_zero(&self.file, whole.clone()).unwrap_or(false) {
             let _ = self.map.detach(whole);
         }
@@ -435,24 +441,21 @@ impl Mapped {
             drop(growing);
             return self.reserve(at, len);
         }
-        let hole = if self.mapping == Mapping::Write {
-            self.lengthen(at, len)?
+        if self.mapping == Mapping::Write {
+            self.lengthen(at, len)
         } else {
             // The file stays as it is.
             let grown = end.next_multiple_of(STEP).min(self.reach);
             self.readable(at, before.saturating_sub(at))?;
             self.map.extend_in_memory(grown as usize)?;
             self.publish(grown);
-            None
-        };
-        drop(growing);
-        self.populate_hole(hole);
-        Ok(())
+            Ok(())
+        }
     }
 
-    /// Makes the file longer. Returns what has become space without being mapped.
+    /// Makes the file longer.
     #[cfg(target_os = "linux")]
-    fn lengthen(&self, at: u64, len: u64) -> io::Result<Option<Range<u64>>> {
+    fn lengthen(&self, at: u64, len: u64) -> io::Result<()> {
         let (end, before) = (at + len, self.accessible());
         let least = match &self.journal {
             Some(_) => end.max(before + (before / 8).min(STRIDE)),
@@ -464,17 +467,15 @@ impl Mapped {
             rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, grown))?;
         }
         let made = self.map.extend(&self.file, grown as usize).and_then(|()| self.claim(at, len, grown));
-        let made = made.and_then(|hole| {
-            if let Some(journal) = &self.journal {
-                // The length is on the disk before anything refers to what is in it.
-                journal.resize(grown, || self.file.sync_all())?;
-            }
-            Ok(hole)
+        let made = made.and_then(|()| match &self.journal {
+            // The length is on the disk before anything refers to what is in it.
+            Some(journal) => journal.resize(grown, || self.file.sync_all()),
+            None => Ok(()),
         });
         match made {
-            Ok(hole) => {
+            Ok(()) => {
                 self.publish(grown);
-                Ok(hole)
+                Ok(())
             }
             Err(error) => {
                 // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
@@ -485,47 +486,46 @@ impl Mapped {
         }
     }
 
-    /// Makes sure that there is space for a range of a file of `behind` bytes. Returns what has become space without being mapped.
+    /// Makes sure that there is space for a range of a file of `behind` bytes, and that stores to it get by with that.
     #[cfg(target_os = "linux")]
-    fn claim(&self, at: u64, len: u64, behind: u64) -> io::Result<Option<Range<u64>>> {
-        if let Some(journal) = &self.journal {
-            // Not its memory: private pages that are there without need only take space. A checkpoint writes whole pages.
-            let (from, to) = (at / PAGE * PAGE, (at + len).next_multiple_of(PAGE).min(behind));
-            journal.retain(from..to);
-            return self.take_space(from, to - from).map(|_| None);
+    fn claim(&self, at: u64, len: u64, behind: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
         }
         if self.mapping != Mapping::Write {
-            return self.readable(at, len).map(|()| None);
+            return self.readable(at, len);
+        }
+        // Whole pages: a store takes the space of a page, whose blocks may be smaller. So does a checkpoint.
+        let page = pages::page() as u64;
+        let pages = at / page * page..(at + len).next_multiple_of(page).min(behind);
+        if let Some(journal) = &self.journal {
+            // Not its memory: private pages that are there without need only take space.
+            journal.retain(pages.clone());
+            return self.take_space(&pages).map(drop);
         }
         if self.in_memory {
-            let pages = at / PAGE * PAGE..(at + len).next_multiple_of(PAGE).min(behind);
             if self.covered.overlap(&pages) {
                 // The space first: late readers may look there at any time.
-                let _ = self.take_space(pages.start, pages.end - pages.start)?;
+                self.take_space(&pages)?;
                 self.covered.remove(&pages, |part| self.map.uncover(&self.file, &part))?;
                 self.collapse(at, len);
-                return Ok(None);
+                return Ok(());
             }
             self.fill_with_huge_pages(at, len);
         }
-        Ok(self.take_space(at, len)?.map(|hole| hole..at + len))
+        let hole = self.take_space(&pages)?.unwrap_or(pages.end);
+        self.make_storable(&(hole..pages.end))?;
+        if self.in_memory { Ok(()) } else { self.hold_ends(&pages, hole) }
     }
 
-    /// Makes sure that the file has the space of a range. Returns the offset from which on it had not, or may not have had.
+    /// Makes sure that the file has the space of a range. Returns the offset from which on it had not, or may not have.
     #[cfg(target_os = "linux")]
-    fn take_space(&self, at: u64, len: u64) -> io::Result<Option<u64>> {
+    fn take_space(&self, pages: &Range<u64>) -> io::Result<Option<u64>> {
         if self.in_memory {
             // To look for the next hole, tmpfs looks at each page before it, also far behind the range.
-            return file::allocate(&self.file, at, len);
+            return file::allocate(&self.file, pages.start, pages.end - pages.start).map(|_| Some(pages.start));
         }
-        file::reserve(&self.file, at, len)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn populate_hole(&self, hole: Option<Range<u64>>) {
-        if let Some(hole) = hole {
-            self.populate(hole.start, hole.end - hole.start, Mapping::Write);
-        }
+        file::reserve(&self.file, pages.start, pages.end - pages.start)
     }
 
     /// Says that so many bytes may be accessed from now on.
@@ -678,8 +678,7 @@ impl Medium for Mapped {
             if at + len > behind {
                 return self.extend(at, len);
             }
-            let hole = self.claim(at, len, behind)?;
-            self.populate_hole(hole);
+            self.claim(at, len, behind)?;
         }
         Ok(())
     }
@@ -709,7 +708,10 @@ impl Medium for Mapped {
                             file::punch(&self.file, pages.start, pages.end - pages.start)?;
                         }
                     }
-                    None => file::punch(&self.file, pages.start, pages.end - pages.start).map(drop)?,
+                    None => {
+                        file::punch(&self.file, pages.start, pages.end - pages.start)?;
+                        self.hold_beside(&pages)?;
+                    }
                 }
             }
         }
@@ -843,7 +845,7 @@ impl Medium for Mapped {
     fn hint(&self, at: u64, len: u64, hint: Hint) {
         const PER_LINE: usize = LINE as usize / 8;
         match hint {
-            Hint::InOrder => return self.populate(at, len, Mapping::Read),
+            Hint::InOrder => return self.populate(at, len),
             Hint::Fresh => return self.detach(at, len),
             Hint::Whole => return self.collapse(at, len),
             Hint::Soon => {}

@@ -6,7 +6,7 @@
 use super::{Options, Pool};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping, Medium};
-use crate::pool::format::Superblock;
+use crate::pool::format::{HEADER, Superblock};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -101,8 +101,10 @@ fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
     declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
     medium.adopt_journal(path, superblock.uuid)?;
-    medium.is_born();
-    medium::sync_name(path);
+    if medium.is_new() {
+        medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
+        medium.is_born();
+    }
     Ok(())
 }
 
@@ -110,6 +112,7 @@ fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
 /// machine leaves it as it was, or as it shall be.
 fn declare(medium: &Mapped, has: bool) -> Result<(), Fault> {
     let (mut superblock, twin) = Superblock::read(medium)?;
+    medium.reserve(0, HEADER).map_err(Fault::space(HEADER, superblock.geometry.capacity))?;
     superblock.set_journal(has);
     superblock.write(medium, twin);
     medium.sync().map_err(Fault::io("sync"))

@@ -403,10 +403,7 @@ impl<M: Medium> PoolState<M> {
             }
             Some(_) => {}
         }
-        // Where the pool is in use, holes in the file could fault when the disk is full. What is free is not reserved.
-        if !superblock.has_its_space(self.medium.space()) {
-            self.reserve_used(u64::MAX)?;
-        }
+        self.reserve_again(&superblock)?;
         if !self.was_clean {
             self.take_over();
         }
@@ -480,7 +477,10 @@ impl<M: Medium> PoolState<M> {
     ///
     /// `clear` zeroes everything from an offset on, which is all that the table calls never used (T2).
     pub(crate) fn distrust(&mut self, clear: impl FnOnce(&M, u64) -> std::io::Result<()>) -> Result<(), Fault> {
-        for root in self.live_roots()? {
+        let roots = self.live_roots()?;
+        let superblock = self.superblock.lock().0;
+        self.reserve_again(&superblock)?;
+        for root in roots {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence(Step::DistrustCloses);
@@ -574,6 +574,25 @@ impl<M: Medium> PoolState<M> {
         // Nobody writes them meanwhile.
         let _superblock = self.superblock.lock();
         Superblock::unreadable_twin(&self.medium)
+    }
+
+    /// Makes sure, before anything is stored, that what is in use has its space: holes in the file could fault when the disk is
+    /// full. What is free is not reserved.
+    fn reserve_again(&self, superblock: &Superblock) -> Result<(), Fault> {
+        if superblock.has_its_space(self.medium.space()) { self.reserve_ends() } else { self.reserve_used(u64::MAX) }
+    }
+
+    /// Reserves the ends of what is in use, which is reserved: a file system may want more space for what lies there, beside a hole,
+    /// than it had taken.
+    fn reserve_ends(&self) -> Result<(), Fault> {
+        if self.medium.facts().domain == Domain::Journal {
+            // Nothing is stored to the file but by calls that report errors.
+            return Ok(());
+        }
+        self.segments.each_part(|at, len| {
+            let page = len.min(4096);
+            self.reserve(at, page).and_then(|()| self.reserve(at + len - page, page))
+        })
     }
 
     fn update(&self, change: impl FnOnce(&mut Superblock)) {

@@ -272,7 +272,7 @@ impl Options {
     /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
-    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring.
+    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring, and with the directory of a new pool.
     ///
     /// # Complexity
     ///
@@ -332,7 +332,7 @@ impl Options {
             return Err(ErrorKind::NotFound.into());
         }
         self.geometry()?;
-        match Mapped::conceive(path, (HEADER, self.reach(path)), BIRTH, Superblock::is_unborn) {
+        match Mapped::conceive(path, (HEADER, self.reach(path)), self.journal.is_none(), BIRTH, Superblock::is_unborn) {
             Ok(medium) => {
                 let pool = self.create_in(self.taken(medium), true)?;
                 if self.journal.is_some() {
@@ -340,10 +340,11 @@ impl Options {
                     journal::add(pool, path, self.log)?;
                     return self.open_or_create(path);
                 }
-                pool.state.medium.is_born();
                 if self.sync {
-                    medium::sync_name(path);
+                    // If this fails, nothing is left of the pool.
+                    medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
                 }
+                pool.state.medium.is_born();
                 Ok(pool)
             }
             // The path has other content by now: another process completed a pool.

@@ -259,20 +259,17 @@ impl Part {
         }
     }
 
-    /// Gives the file its name, which must be free.
+    /// Gives the file its name, which must be free. After an error there is no file.
     fn complete(self, whole: &Path) -> io::Result<()> {
-        if fs::hard_link(&self.path, whole).is_ok() {
-            // The file has its name, and loses the other one when this is dropped.
-            medium::sync_name(whole);
-            return Ok(());
+        if fs::hard_link(&self.path, whole).is_err() {
+            // The name is not free, or the file system has no links. If the name is ours now, crash, until it names the backup:
+            // an empty file.
+            File::create_new(whole)?;
+            fs::rename(&self.path, whole).inspect_err(|_| drop(fs::remove_file(whole)))?;
+            std::mem::forget(self);
         }
-        // The name is not free, or the file system has no links. If the name is ours now, crash, until it names the backup: an
-        // empty file.
-        File::create_new(whole)?;
-        fs::rename(&self.path, whole).inspect_err(|_| drop(fs::remove_file(whole)))?;
-        std::mem::forget(self);
-        medium::sync_name(whole);
-        Ok(())
+        // Else the file has its name, and loses the other one when this is dropped.
+        medium::sync_name(whole).inspect_err(|_| drop(fs::remove_file(whole)))
     }
 }
 

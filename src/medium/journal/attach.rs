@@ -220,8 +220,7 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
     });
     let _ = std::fs::remove_file(&part);
     named?;
-    crate::medium::sync_name(&log);
-    Ok(())
+    crate::medium::sync_name(&log).map_err(Fault::io("sync the directory of the log"))
 }
 
 /// Says in a closed pool's file that it has a journal, whose log is there and empty.

@@ -227,7 +227,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     /// Gives back the space of pages of which the log names nothing, if an open would not look at what came before.
-    fn punch_released(&self) {
+    fn punch_released(&self) -> Result<(), Fault> {
+        let mut failed = None;
         let header = self.header.lock();
         // While the header is not locked, it is on the disk, if nothing has failed.
         let start = if self.check().is_ok() { header.start.position } else { 0 };
@@ -236,10 +237,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.released.lock().retain(|Released { pages, position }| {
             let is_free = *position <= start || !holds(Rule::PunchLate);
             if is_free {
-                let _ = self.pool.punch(pages.start, pages.end - pages.start);
+                // A hint; but what the disk says once it may not say again.
+                let punched = self.pool.punch(pages.start, pages.end - pages.start);
+                failed = punched.err().filter(|error| !is_room_missing(error)).or(failed.take());
             }
             !is_free
         });
+        failed.map_or(Ok(()), |error| Err(Fault::io("give space of the pool back")(error)))
     }
 
     /// Says who looks after the journal from now on.
@@ -419,9 +423,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// also makes the log longer.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
         let applied = self.apply(&mut self.applied.lock(), true);
-        applied.and_then(|done| self.want_more(done)).map_err(|fault| self.fail(fault))?;
-        self.punch_released();
-        Ok(())
+        let wanted = applied.and_then(|done| self.want_more(done));
+        wanted.and_then(|()| self.punch_released()).map_err(|fault| self.fail(fault))
     }
 
     /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
@@ -435,8 +438,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.apply(&mut applied, true)?;
         applied.marker.settled = true;
         applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
-        self.punch_released();
-        Ok(())
+        self.punch_released()
     }
 
     /// Applies the part of the log that is on the disk to the pool file. `forget`: whether the pool file is synced, and the
@@ -502,9 +504,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let (behind, end) = (header::REGION + region, header::REGION + len);
         // In pieces, each of which a sync of others may have to wait for.
         for from in (behind..end).step_by(ZEROS as usize) {
-            if open::zero(&self.log, from, end.min(from + ZEROS)).is_err() {
-                let _ = self.log.cut(behind);
-                return Ok(());
+            if let Err(error) = open::zero(&self.log, from, end.min(from + ZEROS)) {
+                if holds(Rule::GrownWrite) && !is_room_missing(&error) {
+                    return Err(Fault::io("write to the log")(error));
+                }
+                return self.log.cut(behind).map_err(Fault::io("cut the log"));
             }
             // The length of the file, too, is on the disk before a header that says so.
             if holds(Rule::GrownSync) {
@@ -701,6 +705,12 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
 
 fn gone() -> Fault {
     Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
+}
+
+/// Whether an error says that there is no room, and nothing of the disk.
+fn is_room_missing(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Whether so much of a log is used that a checkpoint should be made.

@@ -26,6 +26,8 @@ pub(super) enum Rule {
     ApplyOnce,
     /// A log is as long as its header says.
     GrownSync,
+    /// J13: a write that fails when the log grows closes the journal, unless there is no room.
+    GrownWrite,
     /// J13: a leader does not wait for what a failure may have dropped.
     LeaderLooks,
     /// Whoever waits for room is woken when there is some.

@@ -3,7 +3,7 @@
 use super::beside::{belong_to_those_of, with_ending};
 use super::ring::{Memory, Owner, epoch, words};
 use crate::error::{ErrorKind, Fault};
-use crate::medium::mapped::FileMap;
+use crate::medium::mapped::{FileMap, write_in_place};
 use crate::medium::process::Process;
 use crate::sync::AtomicU64;
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock};
@@ -66,7 +66,7 @@ impl RingFile {
         let latest = found.pop();
         found.iter().for_each(|(older, _)| older.remove());
         if let Some((ring, memory)) = latest {
-            memory.map.populate();
+            memory.map.populate().map_err(Fault::space(memory.words().len() as u64 * 8, len))?;
             return Ok((ring, memory));
         }
         let cells = (len / 4096).next_power_of_two().clamp(*NEW.start(), *NEW.end());
@@ -91,9 +91,10 @@ impl RingFile {
         let made = || {
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             belong_to_those_of(&file, pool)?;
-            // A hole could not be filled if the file system is full.
+            // A hole could not be filled if the file system is full, nor a copy be made of what is written.
+            write_in_place(&file);
             fallocate(&file, FallocateFlags::empty(), 0, count as u64 * 8)?;
-            SharedFile::new(&file, count, true).inspect(|memory| memory.map.populate())
+            SharedFile::new(&file, count, true).and_then(|memory| memory.map.populate().map(|()| memory))
         };
         match made() {
             Ok(memory) => Ok((Self { path, is_new: true, file, process: Process::this() }, memory)),

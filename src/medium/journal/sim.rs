@@ -65,6 +65,8 @@ pub(super) struct Fate {
     pub(super) seed: Counter,
     /// Counts down to a sync that fails; 0: none does.
     pub(super) failing_sync: Counter,
+    /// The number of a write, sync or cut that fails, of all that were done; 0: none does.
+    pub(super) failing: Counter,
     /// All writes and syncs so far.
     pub(super) done: Counter,
 }
@@ -229,6 +231,9 @@ impl SimDisk {
             return Err(Random(0));
         }
         self.fate.left.store(left - 1, Ordering::Relaxed);
+        if self.fate.done.load(Ordering::Relaxed) == self.fate.failing.load(Ordering::Relaxed) {
+            return Err(Random(0));
+        }
         if left == 1 { Err(Random(self.fate.seed.load(Ordering::Relaxed) | 1)) } else { Ok(()) }
     }
 }

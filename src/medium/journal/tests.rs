@@ -332,6 +332,42 @@ fn a_length_is_on_the_disk_before_the_log_names_what_is_in_it() {
     assert!((0..100).any(|seed| !has_grown(seed, false)), "nothing is found without the sync");
 }
 
+/// A log that grows, a page that is given back, and a close, on disks of which one write, sync or cut fails, and nothing after it.
+/// Whether that has closed the journal, how many of them there were, and how long the log became.
+fn on_broken_disks(number: u64) -> (bool, u64, u64) {
+    alone();
+    let mut world = World::new(1);
+    let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.of("it")));
+    let before = world.fate.done.load(Ordering::Relaxed);
+    world.fate.failing.store(if number > 0 { before + number } else { 0 }, Ordering::Relaxed);
+    for round in 0..4 {
+        for line in 0..40 {
+            engine.flush(line % 4 * 4096 + line / 4 * 8, 8, false, |at| at + round);
+            if line % 8 == 7 {
+                let _ = engine.sync();
+            }
+        }
+        engine.release(4096..8192);
+        let _ = engine.checkpoint();
+        engine.retain(4096..8192);
+    }
+    let settled = engine.settle();
+    assert_eq!(settled.is_err(), engine.is_failed(), "an error that is not remembered");
+    (engine.is_failed(), world.fate.done.load(Ordering::Relaxed) - before, world.log.bytes().len() as u64)
+}
+
+#[test]
+fn whatever_fails_on_a_disk_closes_the_journal() {
+    let (failed, all, len) = on_broken_disks(0);
+    assert!(!failed && len > super::header::REGION + REGION, "{all}, {len}");
+    let unnoticed = || (1..=all).filter(|&number| !on_broken_disks(number).0).collect::<Vec<_>>();
+    assert_eq!(unnoticed(), []);
+    leave_out(Some(Rule::GrownWrite));
+    let found = unnoticed();
+    leave_out(None);
+    assert_ne!(found, [], "nothing is found without the rule");
+}
+
 /// The first history that goes wrong without a rule.
 fn found_without(rule: Rule, histories: u64, history: fn(u64)) -> Option<u64> {
     // These panics are meant to be; those of other threads are not.

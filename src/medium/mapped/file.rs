@@ -102,10 +102,12 @@ impl Remains {
 }
 
 /// Creates a file, or takes an empty one, or one that `unborn` recognises by its first bytes as left over from a
-/// creation. Writes `birth` to its first word, then gives it its length.
+/// creation. Writes `birth` to its first word, then gives it its length. If stores to a mapping are to
+/// reach the file, `in_place`, they are to take no new space.
 pub(super) fn create(
     path: &Path,
     len: u64,
+    in_place: bool,
     birth: u64,
     unborn: impl Fn(&[u8]) -> bool,
 ) -> Result<(Locked, Remains), Fault> {
@@ -116,6 +118,9 @@ pub(super) fn create(
     let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
     let sized = || {
         file.set_len(0).map_err(Fault::io("empty"))?;
+        if in_place {
+            write_in_place(&file);
+        }
         write_first_word(&file, birth).map_err(Fault::space(8, len))?;
         file.set_len(len).map_err(Fault::space(len, len))
     };
@@ -159,14 +164,40 @@ pub(crate) fn is_unborn(path: &Path, birth: u64, unborn: impl Fn(&[u8]) -> bool)
     regular_at(path).is_ok() && head().is_ok_and(|head| unborn(&head))
 }
 
-/// Makes the name of a new file survive the machine, if its directory can be opened. Best effort, because not all
-/// systems support it.
-pub(crate) fn sync_name(path: &Path) {
-    // With a symbolic link, the name of its target is the new one.
-    if let Ok(path) = path.canonicalize()
-        && let Some(parent) = path.parent()
+/// Makes the name of a new file survive the machine, where the file system can sync directories.
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
     {
-        let _ = File::open(parent).and_then(|directory| directory.sync_all());
+        // With a symbolic link, the name of its target is the new one.
+        let path = path.canonicalize()?;
+        match path.parent().map_or(Ok(()), |parent| sync_directory(parent, &path)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+            result => result,
+        }
+    }
+    // Directories cannot be opened.
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(())
+    }
+}
+
+/// Syncs the directory in which a file is.
+#[cfg(unix)]
+fn sync_directory(directory: &Path, file: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if tests::DIRECTORIES_FAIL.get() {
+        return Err(io::Error::other("the disk has failed"));
+    }
+    match File::open(directory) {
+        // Who may make files in a directory may not be allowed to read it.
+        #[cfg(target_os = "linux")]
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(rustix::fs::syncfs(File::open(file)?)?),
+        directory => {
+            let _ = file;
+            directory?.sync_all()
+        }
     }
 }
 
@@ -318,7 +349,8 @@ pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes sure that the space is reserved; returns the offset from which on it was not.
+/// Makes sure that the space is reserved; returns the offset from which on it was not, or may still not be: some file systems
+/// cannot reserve (network, FUSE, ext3). There, space is taken by whoever stores.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     use rustix::fs::{SeekFrom, seek};
@@ -329,12 +361,65 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
     if hole >= at + len {
         return Ok(None);
     }
-    allocate(file, hole, at + len - hole)
+    match allocate(file, hole, at + len - hole) {
+        // To reserve again what is reserved, xfs wants some space, too.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull && has_blocks(file, &(hole..at + len)) => {}
+        result => _ = result?,
+    }
+    Ok(Some(hole))
 }
 
-/// Reserves the space without asking whether it is; returns the offset, unless the file system cannot reserve.
+/// Whether a range of a file has all its blocks, stored to or not, as far as the file system tells.
 #[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+pub(super) fn has_blocks(file: &File, range: &Range<u64>) -> bool {
+    use std::os::fd::AsRawFd;
+    /// As in the system's `linux/fiemap.h`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Map {
+        start: u64,
+        len: u64,
+        flags: u32,
+        found: u32,
+        most: u32,
+        _reserved: u32,
+        extents: [Extent; 32],
+    }
+    #[repr(C)]
+    #[derive(Default, Clone, Copy)]
+    struct Extent {
+        start: u64,
+        _physical: u64,
+        len: u64,
+        _others: [u64; 4],
+    }
+    const HEAD: usize = 32;
+    const _: () = assert!(size_of::<Extent>() == 56 && std::mem::offset_of!(Map, extents) == HEAD);
+    let (mut at, end) = (range.start, range.end);
+    while at < end {
+        let mut map = Map { start: at, len: end - at, most: 32, ..Map::default() };
+        let code = rustix::ioctl::opcode::read_write::<[u8; HEAD]>(b'f', 11);
+        // SAFETY: the system writes as many extents as there is room for, which `most` says.
+        if unsafe { libc::ioctl(file.as_raw_fd(), code as _, &raw mut map) } != 0 {
+            return false;
+        }
+        let before = at;
+        for extent in map.extents.iter().take(map.found as usize) {
+            if extent.start > at {
+                return false;
+            }
+            at = at.max(extent.start.saturating_add(extent.len));
+        }
+        if at == before {
+            return false;
+        }
+    }
+    true
+}
+
+/// Reserves the space without asking whether it is; false if the file system cannot reserve.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::retry_on_intr;
     // In pieces, because a signal takes back what one call has reserved so far.
@@ -342,14 +427,27 @@ pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<Option<u64>
     for piece in (at..at + len).step_by(PIECE as usize) {
         let len = PIECE.min(at + len - piece);
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
-            // The file system cannot reserve (some network and FUSE file systems). It promises nothing, so there is
-            // nothing to report.
-            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(None),
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(false),
             other => other?,
         }
     }
-    Ok(Some(at))
+    Ok(true)
 }
+
+/// Asks that a block of a new file, which is empty, takes space once and not each time that it is written: a file system that
+/// copies on write (btrfs) may have no space for that then, and a store to a mapping ends the process. It has no checksums of
+/// such a file either. Where it refuses, a file is as any other.
+#[cfg(target_os = "linux")]
+pub(in crate::medium) fn write_in_place(file: &File) {
+    use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};
+    const BTRFS: u64 = 0x9123_683e;
+    if fstatfs(file).is_ok_and(|found| found.f_type as u64 == BTRFS) {
+        let _ = ioctl_getflags(file).and_then(|flags| ioctl_setflags(file, flags | IFlags::NOCOW));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_in_place(_file: &File) {}
 
 /// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
 #[cfg(target_os = "linux")]
@@ -379,15 +477,57 @@ pub(super) fn space(_file: &File) -> Option<u64> {
 }
 
 #[cfg(all(test, not(any(bristlecone_loom, miri))))]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether this thread can sync no directory.
+        pub(in super::super) static DIRECTORIES_FAIL: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "it has files")]
+    fn a_name_that_cannot_be_synced_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a.pool");
+        assert_eq!(sync_name(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        File::create(&path).unwrap();
+        sync_name(&path).unwrap();
+        // A file system that syncs no directory.
+        sync_name(Path::new("/proc/self/status")).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "it has files")]
+    fn what_has_blocks_is_known_but_for_holes() {
+        const PAGE: u64 = 4096;
+        let scratch = tempfile::tempdir().unwrap();
+        let file = File::create(scratch.path().join("words")).unwrap();
+        file.set_len(400 * PAGE).unwrap();
+        // Some are stored to, in many pieces, so that they are asked for more than once.
+        if !allocate(&file, 0, 200 * PAGE).unwrap() || !has_blocks(&file, &(0..1)) {
+            eprintln!("skipped: this file system does not tell");
+            return;
+        }
+        (0..200).step_by(2).for_each(|page| file.write_all_at(&[1; 4096], page * PAGE).unwrap());
+        file.sync_all().unwrap();
+        for (at, end, has) in [(0, 200, true), (3, 199, true), (0, 201, false), (200, 201, false), (300, 400, false)] {
+            assert_eq!(has_blocks(&file, &(at * PAGE..end * PAGE)), has, "{at} to {end}");
+        }
+        punch(&file, 100 * PAGE, PAGE).unwrap();
+        assert!(!has_blocks(&file, &(0..200 * PAGE)) && has_blocks(&file, &(101 * PAGE..200 * PAGE)));
+    }
 
     /// The copy stands for a child of another thread, between fork and exec.
     #[test]
+    #[cfg_attr(miri, ignore = "it has files")]
     fn a_lock_goes_with_its_file_whoever_else_holds_that() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.pool");
-        let (file, remains) = create(&path, 4096, 1, |_| false).unwrap();
+        let (file, remains) = create(&path, 4096, true, 1, |_| false).unwrap();
         let copy = file.try_clone().unwrap();
         assert!(matches!(open(&path, Mapping::Write), Err(fault) if matches!(fault.kind(), ErrorKind::InUse)));
         remains.keep();

@@ -5,6 +5,7 @@ use super::places::Place;
 use crate::addresses::{self, SetAside};
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::fs::File;
@@ -279,8 +280,8 @@ impl FileMap {
         Ok(())
     }
 
-    /// Asks for huge pages in a range. A hint: some file systems follow it. They then take the space of a whole huge page where one
-    /// word of it is stored, so it is for what is used as a whole.
+    /// Asks for huge pages in a range, from now on. A hint. File systems on a disk then take the space of a whole huge page where
+    /// one word of it is stored, and of the next one: so it is for files in memory, and for what is used as a whole.
     pub(super) fn prefer_huge(&self, range: &std::ops::Range<u64>) {
         if let Some(start) = self.part(range).filter(|_| matches!(self.how, How::Shared | How::Private)) {
             // SAFETY: exactly what is mapped; the advice changes no content.
@@ -288,10 +289,65 @@ impl FileMap {
         }
     }
 
-    /// Maps all pages at once: one fault per page would take longer. A hint.
-    pub(in crate::medium) fn populate(&self) {
+    /// Brings whole huge pages of a file on a disk into its cache, such that they can be stored to. All of them has space. A hint:
+    /// some file systems follow it.
+    ///
+    /// Through another mapping: what asks for huge pages once asks for them as long as it is mapped, also when a part of them was
+    /// given back.
+    pub(super) fn cache_huge(&self, file: &File, range: &std::ops::Range<u64>) {
+        if self.how != How::Shared {
+            return;
+        }
+        let (protection, flags) = self.how.flags();
+        let len = (range.end - range.start) as usize;
+        // SAFETY: a new mapping where nothing is: the kernel chooses the address.
+        let Ok(start) = (unsafe { mmap(null_mut(), len, protection, flags, file, range.start) }) else { return };
+        // Read in any order: else the system reads the next huge page, too, of which only a part may have space.
+        let advise = |at: usize, len: usize, advice| {
+            // SAFETY: whole pages of the mapping made above; no advice here changes a content.
+            unsafe { madvise(start.wrapping_byte_add(at), len, advice) }
+        };
+        if advise(0, len, Advice::Random).and_then(|()| advise(0, len, Advice::LinuxHugepage)).is_ok() {
+            let _ =
+                (0..len).step_by(HUGE_PAGE as usize).try_for_each(|at| advise(at, page(), Advice::LinuxPopulateWrite));
+        }
+        // SAFETY: exactly the mapping made above, which nobody uses.
+        let _ = unsafe { munmap(start, len) };
+    }
+
+    /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
+    /// mapping, whose stores would be gone. A hint.
+    pub(super) fn forget(&self, file: &File, range: &std::ops::Range<u64>) {
+        use std::os::fd::AsRawFd;
+        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return };
+        let (at, len) = (range.start, range.end - range.start);
+        // SAFETY: whole pages of a shared mapping: the next access finds the file's page again.
+        let _ = unsafe { madvise(start, len as usize, Advice::LinuxDontNeed) };
+        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        // An error is kept for the next sync.
+        // SAFETY: it has no preconditions.
+        let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, all) };
+        let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
+    }
+
+    /// Bytes from the start on that are mapped.
+    pub(super) fn mapped(&self) -> u64 {
+        self.mapped.load(Ordering::Acquire) as u64
+    }
+
+    /// Maps all pages at once, such that they can be stored to: one fault per page would take longer.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::StorageFull`] if the file, which has no holes, cannot be stored to.
+    pub(in crate::medium) fn populate(&self) -> io::Result<()> {
         // SAFETY: exactly the mapping; the advice changes no content.
-        let _ = unsafe { madvise(self.start, self.mapped.load(Ordering::Relaxed), Advice::LinuxPopulateWrite) };
+        match unsafe { madvise(self.start, self.mapped.load(Ordering::Relaxed), Advice::LinuxPopulateWrite) } {
+            // Linux before 5.14 does not know it.
+            Err(Errno::INVAL) => Ok(()),
+            Err(Errno::FAULT) => Err(Errno::NOSPC.into()),
+            other => Ok(other?),
+        }
     }
 
     /// Replaces whole huge pages of a private mapping, whose file has no data there, by memory that is no file's: it is filled in
@@ -327,7 +383,7 @@ impl Drop for FileMap {
 }
 
 /// Bytes of a page of this machine.
-fn page() -> usize {
+pub(super) fn page() -> usize {
     rustix::param::page_size()
 }
 

@@ -31,7 +31,8 @@ impl Scratch {
 
     /// A file of so many bytes, with a journal or without.
     fn with(&self, len: u64, has_journal: bool) -> Mapped {
-        let made = Mapped::conceive(&self.path(), (len, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let made = Mapped::conceive(&self.path(), (len, REACH), !has_journal, 0, |_| false)
+            .unwrap_or_else(|_| panic!("no file"));
         made.is_born();
         if has_journal {
             made.create_log(&self.path(), UUID, LOG).unwrap_or_else(|_| panic!("no log"));
@@ -512,7 +513,8 @@ impl Drop for Tiny {
 fn a_growth_on_a_full_disk_changes_nothing() {
     for has_journal in [false, true] {
         let Some(tiny) = Tiny::mount() else { return };
-        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+        let m = Mapped::conceive(&tiny.0.path(), (MIB, REACH), !has_journal, 0, |_| false)
+            .unwrap_or_else(|_| panic!("no file"));
         m.is_born();
         if has_journal {
             m.create_log(&tiny.0.path(), UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
@@ -553,7 +555,8 @@ fn many_mappings_leave_each_other_addresses() {
         let before = status("VmSize:");
         let open = |number: usize| {
             let path = path(number);
-            let made = Mapped::conceive(&path, (MIB, 0), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+            let made =
+                Mapped::conceive(&path, (MIB, 0), !has_journal, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
             made.is_born();
             if has_journal {
                 made.create_log(&path, UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
@@ -592,7 +595,8 @@ fn opens_without_places() {
     let all: Vec<Mapped> = (0..3)
         .map(|number| {
             let path = path.with_extension(number.to_string());
-            let made = Mapped::conceive(&path, (MIB, 8192 * MIB), 0, |_| false).unwrap_or_else(|_| panic!("no file"));
+            let made =
+                Mapped::conceive(&path, (MIB, 8192 * MIB), true, 0, |_| false).unwrap_or_else(|_| panic!("no file"));
             made.is_born();
             made
         })
@@ -646,6 +650,90 @@ fn what_lies_behind_a_mapping_ends_its_growth_until_it_is_gone() {
         put(&m, FAR - 8, 8);
         assert_eq!([4096, 128 * MIB - 8, FAR - 8].map(|at| m.load(at)), [6, 7, 8]);
     }
+}
+
+/// As where the disk has space for a page, and not for the folio that holds it.
+#[test]
+fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
+    for scratch in std::iter::once(Scratch::new()).chain(Scratch::in_memory()) {
+        let m = scratch.with(MIB, false);
+        m.reserve(0, MIB).unwrap();
+        put(&m, MIB - 8, 6);
+        for (at, len) in [(MIB, 4096), (4 * MIB, 4 * MIB)] {
+            storable::failing::next(2, 0);
+            let error = m.reserve(at, len).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+            assert_eq!((m.accessible(), file_len(&m), m.load(MIB - 8)), (MIB, MIB, 6));
+            // A disk that is broken is not full.
+            storable::failing::next(2, 1);
+            assert_eq!(m.reserve(at, len).unwrap_err().raw_os_error(), Some(libc::EIO));
+        }
+        // The folio was made by somebody who read the file: a smaller one takes its place.
+        storable::failing::next(1, 0);
+        m.reserve(MIB, 4096).unwrap();
+        put(&m, MIB, 7);
+        assert_eq!([MIB - 8, MIB].map(|at| m.load(at)), [6, 7]);
+    }
+}
+
+#[test]
+fn what_lies_beside_a_hole_can_be_stored_to() {
+    let scratch = Scratch::new();
+    let m = scratch.with(8 * MIB, false);
+    m.reserve(0, 8 * MIB).unwrap();
+    if m.in_memory || !file::has_blocks(&m.file, &(0..MIB)) {
+        eprintln!("skipped: this file system does not tell what has space");
+        return;
+    }
+    storable::failing::next(2, 0);
+    assert_eq!(m.release(MIB, MIB).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    // Between huge pages, no folio has both.
+    storable::failing::next(2, 0);
+    m.release(4 * MIB, 2 * MIB).unwrap();
+    storable::failing::next(0, 0);
+    m.release(3 * MIB, MIB).unwrap();
+    assert!(!file::has_blocks(&m.file, &(MIB..MIB + 4096)) && file::has_blocks(&m.file, &(2 * MIB..3 * MIB)));
+}
+
+#[test]
+fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
+    let fail = |fails| file::tests::DIRECTORIES_FAIL.set(fails);
+    let scratch = Scratch::new();
+    let left =
+        || std::fs::read_dir(scratch.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    for options in [crate::Pool::options(), crate::Pool::options().journal(journal::Journal::OnRequest)] {
+        fail(true);
+        let error = options.open(scratch.path()).map(drop).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Io { .. }), "{error}");
+        assert_eq!(left(), [""; 0]);
+        fail(false);
+        let pool = options.open(scratch.path()).unwrap();
+        fail(true);
+        let backup = scratch.0.path().join("backup");
+        let error = pool.backup(&backup).map(drop).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Io { .. }), "{error}");
+        fail(false);
+        drop(pool);
+        std::fs::remove_file(scratch.path()).unwrap();
+        let _ = std::fs::remove_file(scratch.0.path().join("words.log"));
+        assert_eq!(left(), [""; 0]);
+    }
+}
+
+/// Beside the ends of what is in use there may be holes in the same folio.
+#[test]
+fn a_pool_is_opened_when_its_ends_can_be_stored_to() {
+    let scratch = Scratch::new();
+    let open = || crate::Pool::options().segment_size(64 << 10).open(scratch.path());
+    let pool = open().unwrap();
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    pool.close().unwrap();
+    open().unwrap().close().unwrap();
+    storable::failing::next(2, 0);
+    let error = open().map(drop).unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::OutOfSpace { source: Some(_), .. }), "{error}");
+    storable::failing::next(0, 0);
+    assert_eq!(open().unwrap().tree("t").unwrap().get(1), Some(2));
 }
 
 #[test]
