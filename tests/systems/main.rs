@@ -4,7 +4,6 @@
 #[path = "../trees/medium.rs"]
 mod medium;
 
-use bristlecone::medium::Medium;
 use bristlecone::*;
 use medium::{Any, holding, words_of, zeroed};
 
