@@ -9,17 +9,20 @@
 
 A row is one check of one subject. It has a short form, a long one, or both; the same command with another size. Two hours are enough for
 all short forms. A run first gives each row that has no current result its short form, then its long one. It begins nothing that does not
-fit into what is left of its time, and a run that was stopped goes on where it was: what was completed is kept row by row.
+fit into what is left of its time, and a run that was stopped goes on where it was: what was completed is kept row by row. Two runs of
+different rows may go on side by side.
 
 A result is current while what it depends on is as it was: `src/`, the manifest, and the files of the check itself, by the hashes that
 git has of them. Results are of commits: with changes that are not committed, nothing is run.
 """
 
-import dataclasses, datetime, hashlib, json, os, pathlib, re, subprocess, sys, time
+import dataclasses, datetime, fcntl, hashlib, json, os, pathlib, re, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = "docs/proof/results.jsonl"
 PAGE = "docs/proof.md"
+# What each row has printed.
+LOGS = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "proof"
 BEGIN, END = "<!-- results of ", "<!-- end of results -->"
 NONE = "No run of this is on record.\n"
 # What every row depends on.
@@ -140,6 +143,15 @@ def read_results():
     return {(result["row"], result["form"]): result for result in map(json.loads, lines)}
 
 
+def keep(result):
+    """Adds a result to those that there are. Another run may do so at the same time."""
+    with open(LOGS / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        results = read_results()
+        results[result["row"], result["form"]] = result
+        write_results(results)
+
+
 def write_results(results):
     order = {(row.id, form): i for i, (row, form) in enumerate((row, form) for row in rows() for form in ("short", "long"))}
     lines = [json.dumps(results[key]) for key in sorted(results, key=order.get) if key in order]
@@ -207,8 +219,7 @@ def prove(hours, wanted):
     end = time.monotonic() + hours * 3600
     trees = {row.id: tree_of(row) for row in chosen}
     results, wrong, skipped, no_time = read_results(), [], [], []
-    logs = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "proof"
-    logs.mkdir(parents=True, exist_ok=True)
+    LOGS.mkdir(parents=True, exist_ok=True)
     todo = list(due(results, trees, chosen))
     for i, (row, name, form) in enumerate(todo):
         before = results.get((row.id, name))
@@ -218,14 +229,13 @@ def prove(hours, wanted):
             no_time.append(f"{row.id} ({name}, {expected} s)")
             continue
         print(f"[{i + 1}/{len(todo)}, {left / 60:.0f} min left] {row.id}, {name}: {form.command}", flush=True)
-        log = logs / f"{row.id.replace('/', '-').replace(' ', '_')}-{name}.log"
+        log = LOGS / f"{row.id.replace('/', '-').replace(' ', '_')}-{name}.log"
         result = run(row, name, form, log)
         if result is None:
             skipped.append(row.id)
             print(f"    skipped: it cannot be had here ({log})", flush=True)
             continue
-        results[row.id, name] = result
-        write_results(results)
+        keep(result)
         said = ", ".join(f"{key} {value}" for key, value in result["result"].items())
         print(f"    {'passed' if result['status'] == 0 else 'FAILED'} in {result['seconds']} s: {said}", flush=True)
         if result["status"]:
