@@ -663,10 +663,16 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # let tree = pool.tree("t")?;
     /// tree.insert_batch(&[(1, 10), (2, 20), (3, 30)])?;
     /// assert_eq!(tree.keys(..3).collect::<Vec<_>>(), [1, 2]);
+    /// // The iterator does not borrow the bounds.
+    /// let mut behind = {
+    ///     let first = 2;
+    ///     tree.keys((std::ops::Bound::Included(&first), std::ops::Bound::Unbounded))
+    /// };
+    /// assert_eq!(behind.next_back(), Some(3));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn keys<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
+    pub fn keys(&self, range: impl RangeBounds<u64>) -> std::iter::Map<Range<'_, N, M>, fn((u64, u64)) -> u64> {
         Range::new(&self.state, range).map(|(key, _)| key)
     }
 
@@ -692,7 +698,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn values<R: RangeBounds<u64>>(&self, range: R) -> impl DoubleEndedIterator<Item = u64> + use<'_, N, M, R> {
+    pub fn values(&self, range: impl RangeBounds<u64>) -> std::iter::Map<Range<'_, N, M>, fn((u64, u64)) -> u64> {
         Range::new(&self.state, range).map(|(_, value)| value)
     }
 
