@@ -38,7 +38,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
     let signature = root.signature(&pool.medium);
     let (layout, index) = layout_names(signature.layout, signature.index);
-    let own = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot);
+    let own = pool.segments.of_tree(root.slot).into_iter();
     TreeInfo {
         name: root.name(&pool.medium),
         layout: format!("{layout}/{}", signature.slots),
@@ -48,7 +48,7 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         values: signature.kinds.name_of_values(),
         stored_keys: kind_name(signature.kinds.keys),
         stored_values: kind_name(signature.kinds.values),
-        bytes: own.map(|(segment, _)| pool.segments.len(segment)).sum(),
+        bytes: own.map(|segment| pool.segments.len(segment)).sum(),
         closed: root.closed(&pool.medium).is_some(),
     }
 }

@@ -14,6 +14,8 @@ mod extend;
 mod finger;
 mod keys;
 mod len;
+#[cfg(all(test, not(loom)))]
+mod many;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
