@@ -43,6 +43,8 @@ struct State {
     idle: VecDeque<u32>,
     /// The segments of roots, in their order.
     roots: Vec<u32>,
+    /// Bytes of these that are in use.
+    of_roots: u64,
     /// Bytes of the header, and of the segments that are not free.
     used: u64,
     /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is nothing to
@@ -77,6 +79,7 @@ impl Segments {
             owners: Owners::new(count)?,
             idle: VecDeque::new(),
             roots: Vec::new(),
+            of_roots: 0,
             used: HEADER,
             collapsed: None,
         };
@@ -135,6 +138,7 @@ impl Segments {
             }
             if entry.kind == SegmentKind::Roots {
                 roots.push((entry.unit, segment, at));
+                state.of_roots += len;
             }
             self.words[segment as usize].store(word, Ordering::Relaxed);
             state.unused = segment + 1;
@@ -293,8 +297,7 @@ impl Segments {
 
     /// The number of root entries that there is space for.
     pub(super) fn roots(&self) -> u32 {
-        let state = self.state.lock();
-        let bytes: u64 = state.roots.iter().map(|&segment| self.len(segment)).sum();
+        let bytes = self.state.lock().of_roots;
         (u64::from(ROOTS_AT_HAND) + bytes / ROOT_BYTES).min(u64::from(NO_TREE)) as u32
     }
 

@@ -1,6 +1,5 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they have.
 
-use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{MapKeys, TreeNode, TreeState};
@@ -50,7 +49,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
                 keys,
                 leaves,
                 fill: keys.zip(slots).map(|(keys, slots)| (keys as f64 / slots).min(1.0)),
-                memory: chain.memory() + self.directory.memory(),
+                memory: self.memory(),
                 splits: splits.get(),
                 merges: merges.get(),
                 retries: retries.get(),

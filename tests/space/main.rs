@@ -5,6 +5,7 @@ mod again;
 mod compact;
 mod damage;
 mod limits;
+mod memory;
 mod owners;
 mod sizes;
 
