@@ -19,6 +19,9 @@ pub(crate) use rows::Rows;
 /// The size and the alignment of a huge page.
 const HUGE: usize = 2 << 20;
 
+/// Bytes that an allocator takes for each array that it hands out, beside that, for its own notes and to align it.
+pub(crate) const OF_ALLOCATOR: usize = 32;
+
 /// Types that have a value consisting of zero bytes only. An array of a type that is aligned to more than a page does not compile.
 ///
 /// # Safety
@@ -111,9 +114,9 @@ mod imp {
     use std::io;
     use std::ptr::NonNull;
 
-    /// Arrays of up to this many bytes come from the allocator: a mapping costs two system calls, and the memory
-    /// checkers do not watch its ends.
-    const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 256 << 10 };
+    /// Arrays of up to this many bytes come from the allocator, which writes zeros to all of them: a mapping costs two
+    /// system calls, and the memory checkers do not watch its ends.
+    const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 64 << 10 };
 
     /// The same of those of which few pages are touched: the allocator may write zeros to all of them.
     const SMALL_AND_SPARSE: usize = if cfg!(bristlecone_watched) { SMALL } else { 16 << 10 };
@@ -124,7 +127,7 @@ mod imp {
     enum Owner {
         Nobody,
         Heap(Layout),
-        Map { _map: Map },
+        Map(Map),
     }
 
     #[cfg(target_os = "linux")]
@@ -189,6 +192,27 @@ mod imp {
             pub(super) fn start(&self) -> NonNull<u8> {
                 self.start
             }
+
+            /// Bytes of the pages that the system has given for it: those that were touched, and what is huge, whole.
+            pub(super) fn resident(&self) -> u64 {
+                /// Pages that are asked for at once.
+                const MANY: usize = 4096;
+                let page = rustix::param::page_size();
+                let mut is_there = [0; MANY];
+                let pages: usize = (0..self.len)
+                    .step_by(MANY * page)
+                    .map(|from| {
+                        let len = (self.len - from).min(MANY * page);
+                        let first = self.start.as_ptr().wrapping_add(from);
+                        // SAFETY: these are pages of the map, and there is a byte for each of them.
+                        let asked = unsafe { libc::mincore(first.cast(), len, is_there.as_mut_ptr()) };
+                        let pages = &is_there[..len.div_ceil(page)];
+                        // Where the system does not tell, all of them count.
+                        if asked == 0 { pages.iter().filter(|page| **page & 1 == 1).count() } else { pages.len() }
+                    })
+                    .sum();
+                (pages * page) as u64
+            }
         }
 
         impl Drop for Map {
@@ -224,6 +248,11 @@ mod imp {
             pub(super) fn start(&self) -> NonNull<u8> {
                 self.start
             }
+
+            /// Bytes of its pages. Which of them were touched, is not asked.
+            pub(super) fn resident(&self) -> u64 {
+                self._map.len() as u64
+            }
         }
     }
 
@@ -253,7 +282,7 @@ mod imp {
                 }
                 bytes => {
                     let map = Map::new(bytes, usage)?;
-                    (map.start().cast(), Owner::Map { _map: map })
+                    (map.start().cast(), Owner::Map(map))
                 }
             };
             Ok(Self { start, len, owner })
@@ -268,6 +297,14 @@ mod imp {
             // zero at first, which is a value by `Zero`. They live as long as `self` and are never handed out for
             // writing.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        }
+
+        pub(super) fn resident(&self) -> u64 {
+            match &self.owner {
+                Owner::Nobody => 0,
+                Owner::Heap(layout) => (layout.size() + super::OF_ALLOCATOR) as u64,
+                Owner::Map(map) => map.resident(),
+            }
         }
     }
 
@@ -298,6 +335,10 @@ mod imp {
         pub(super) fn elements(&self) -> &[T] {
             &self.0
         }
+
+        pub(super) fn resident(&self) -> u64 {
+            size_of_val(&*self.0) as u64
+        }
     }
 }
 
@@ -317,6 +358,13 @@ impl<T: Zero> Zeroed<T> {
     /// As [`new`](Self::new), of which few pages are ever touched. Only these take memory.
     pub(crate) fn sparse(len: usize) -> io::Result<Self> {
         imp::Array::new(len, Usage::Sparse).map(Self)
+    }
+}
+
+impl<T> Zeroed<T> {
+    /// Bytes of memory that it takes, of which the system was asked for those that it has given.
+    pub(crate) fn resident(&self) -> u64 {
+        self.0.resident()
     }
 }
 

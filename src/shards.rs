@@ -4,7 +4,9 @@
 //! others are distributed over all shards.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr::NonNull;
+// As in `memory::rows`.
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The number of threads that can write without disturbing each other.
 pub(crate) const SHARDS: usize = if cfg!(bristlecone_loom) { 2 } else { 16 };
@@ -13,6 +15,87 @@ pub(crate) const SHARDS: usize = if cfg!(bristlecone_loom) { 2 } else { 16 };
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard<T>(pub(crate) T);
+
+/// A value for each shard, made when a thread of that shard first asks for it: most have a few threads at most.
+pub(crate) struct Sharded<T> {
+    shards: [AtomicPtr<Shard<T>>; SHARDS],
+}
+
+impl<T: Default> Default for Sharded<T> {
+    fn default() -> Self {
+        let sharded = Self { shards: Default::default() };
+        if cfg!(bristlecone_loom) {
+            // In models, they are made before there are threads.
+            (0..SHARDS).for_each(|shard| _ = sharded.get(shard));
+        }
+        sharded
+    }
+}
+
+impl<T: Default> Sharded<T> {
+    /// The value of a shard.
+    #[inline(always)]
+    pub(crate) fn get(&self, shard: usize) -> &T {
+        let made = self.shards[shard].load(Ordering::Acquire);
+        // SAFETY: it is null, or was published with its content, and lives as long as `self`.
+        match unsafe { made.as_ref() } {
+            Some(Shard(value)) => value,
+            None => self.make(shard),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&self, shard: usize) -> &T {
+        let new = Box::into_raw(Box::<Shard<T>>::default());
+        // Sequentially consistent, as what is done with the value may be: who finds nothing here came before all of that.
+        let published =
+            self.shards[shard].compare_exchange(std::ptr::null_mut(), new, Ordering::SeqCst, Ordering::SeqCst);
+        let made = match published {
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: it comes from a box, and nobody else has it.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+        // SAFETY: it was published just now, or by another thread, and lives as long as `self`.
+        let Shard(value) = unsafe { &*made };
+        value
+    }
+
+    /// The value of a shard, if it was made. Else it is as it begins.
+    #[inline]
+    pub(crate) fn made(&self, shard: usize) -> Option<&T> {
+        let made = self.shards[shard].load(Ordering::SeqCst);
+        // SAFETY: as in `get`.
+        unsafe { made.as_ref() }.map(|Shard(value)| value)
+    }
+
+    /// The values that were made.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..SHARDS).filter_map(|shard| self.made(shard))
+    }
+
+    /// Bytes of memory that the values take, with what it costs to align them.
+    pub(crate) fn memory(&self) -> u64 {
+        (self.iter().count() * (size_of::<Shard<T>>() + align_of::<Shard<T>>())) as u64
+    }
+}
+
+impl<T> Drop for Sharded<T> {
+    fn drop(&mut self) {
+        for made in self.shards.iter_mut().filter_map(|shard| NonNull::new(*shard.get_mut())) {
+            // SAFETY: it comes from a box, and nobody has it any more.
+            drop(unsafe { Box::from_raw(made.as_ptr()) });
+        }
+    }
+}
+
+// SAFETY: it owns its values, as boxes do.
+unsafe impl<T: Send> Send for Sharded<T> {}
+// SAFETY: as for `Send`; threads that share it share its values, and each may make one that another one drops.
+unsafe impl<T: Send + Sync> Sync for Sharded<T> {}
 
 thread_local! {
     /// The shard of this thread; [`NONE`] until it asks.
@@ -113,6 +196,24 @@ mod tests {
             owned.dedup();
             assert_eq!(owned.len(), owners);
         }
+    }
+
+    #[test]
+    fn each_shard_has_one_value_from_when_it_is_asked_for() {
+        let sharded = Sharded::<AtomicUsize>::default();
+        assert_eq!((sharded.iter().count(), sharded.memory()), (0, 0));
+        let all = Barrier::new(2);
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    for shard in 0..SHARDS / 2 {
+                        all.wait();
+                        sharded.get(shard).fetch_add(shard, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert!(sharded.iter().map(|value| value.load(Ordering::Relaxed)).eq((0..SHARDS / 2).map(|shard| 2 * shard)));
     }
 
     /// Something that asks for its shard when its thread ends, after the shard was given back or before.

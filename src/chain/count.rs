@@ -1,7 +1,7 @@
 //! The number of entries, kept without a word that all threads write to.
 
 use crate::delay::delay;
-use crate::shards::{SHARDS, Shard, own_shard, shard};
+use crate::shards::{SHARDS, Sharded, own_shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 /// After this many looks, a sum need no longer be exact.
@@ -59,13 +59,18 @@ impl Counter {
 /// changes in it. Once all nodes were touched, the sum is right.
 #[derive(Default)]
 pub(crate) struct Count {
-    shards: [Shard<Part>; SHARDS],
+    shards: Sharded<Part>,
     /// Odd while the number is being set.
     era: AtomicU64,
     is_whole: AtomicBool,
 }
 
 impl Count {
+    /// Bytes of memory that the counters take.
+    pub(crate) fn memory(&self) -> u64 {
+        self.shards.memory()
+    }
+
     /// Adds `entries` to the number. The caller holds the lock of their node.
     #[inline]
     pub(crate) fn add(&self, entries: u64) {
@@ -88,8 +93,8 @@ impl Count {
     #[inline(always)]
     fn add_to(&self, counter: fn(&Part) -> &Counter, more: u64, order: Ordering) {
         match own_shard() {
-            Some(own) => counter(&self.shards[own].0).add_to_own(more, order),
-            None => counter(&self.shards[shard()].0).add(more, order),
+            Some(own) => counter(self.shards.get(own)).add_to_own(more, order),
+            None => counter(self.shards.get(shard())).add(more, order),
         }
     }
 
@@ -106,7 +111,7 @@ impl Count {
         let era = self.era.load(Ordering::Relaxed);
         self.era.store(era + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        for Shard(part) in &self.shards {
+        for part in self.shards.iter() {
             part.added.clear();
             part.removed.clear();
         }
@@ -152,11 +157,11 @@ impl Count {
     /// `between` is called before each look at a shard.
     fn sum_of_era(&self, between: impl Fn()) -> u64 {
         let sum = |of: fn(&Part) -> &Counter| -> u64 {
-            let look = |Shard(part): &Shard<Part>| {
+            let look = |shard| {
                 between();
-                of(part).get()
+                self.shards.made(shard).map_or(0, |part| of(part).get())
             };
-            self.shards.iter().map(look).fold(0, u64::wrapping_add)
+            (0..SHARDS).map(look).fold(0, u64::wrapping_add)
         };
         // Signed: removals that are read later than the additions may exceed them.
         let (mut most, mut least) = (i64::MAX, i64::MIN);
@@ -205,8 +210,8 @@ mod tests {
                 count.set(of);
                 let sum = count.sum_of_era(|| {
                     if looks.replace(looks.get() + 1) == at {
-                        count.shards[to].0.added.add(1, Ordering::Relaxed);
-                        count.shards[from].0.removed.add(1, Ordering::Relaxed);
+                        count.shards.get(to).added.add(1, Ordering::Relaxed);
+                        count.shards.get(from).removed.add(1, Ordering::Relaxed);
                     }
                 });
                 assert!([of, of + 1].contains(&sum), "{sum} of {of}, from {from} to {to} before look {at}");
@@ -221,8 +226,8 @@ mod tests {
             let count = Count::default();
             count.set(1);
             let sum = count.sum_of_era(|| {
-                count.shards[to].0.added.add(1, Ordering::Relaxed);
-                count.shards[from].0.removed.add(1, Ordering::Relaxed);
+                count.shards.get(to).added.add(1, Ordering::Relaxed);
+                count.shards.get(from).removed.add(1, Ordering::Relaxed);
             });
             assert!((1..=1 + 2 * SHARDS as u64).contains(&sum), "{sum}, from {from} to {to}");
         }

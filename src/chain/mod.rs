@@ -89,8 +89,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ) -> Result<Self, Fault> {
         let links = Links::new(pool, tree, kind);
         let segments = &links.pool.segments;
-        let blocks = segments.size().div_ceil(N::BYTES) as usize;
-        let shadows = Shadows::new(segments.count(), blocks, N::POLICY.in_snapshots);
+        let shadows = Shadows::new(segments.count(), segments.size(), N::BYTES, N::POLICY.in_snapshots);
         Ok(Self {
             shadows: shadows.map_err(Fault::address_space)?,
             shift: segments.size().trailing_zeros(),
@@ -108,9 +107,11 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Bytes of a node's shadow.
     pub(crate) const SHADOW: u64 = size_of::<Shadow<Hints<N>>>() as u64;
 
-    /// Bytes of memory that the shadows of all blocks take.
+    /// Bytes of memory that the chain takes, without what is in itself.
     pub(crate) fn memory(&self) -> u64 {
-        self.blocks.iter().map(Blocks::total).sum::<u64>() * Self::SHADOW
+        let records = self.records.as_ref().map_or(0, Records::memory);
+        let blocks = self.blocks.iter().map(|blocks| size_of::<Blocks>() as u64 + blocks.memory()).sum::<u64>();
+        self.shadows.resident() + blocks + self.count.memory() + records
     }
 
     /// How many blocks are in use.
@@ -125,7 +126,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// The shadow of a block of this chain. `at` must have been accepted.
     ///
-    /// The first look at a segment that was in use before the open makes its shadows. If there is no memory for them, the
+    /// The first look at a block that was in use before the open makes its shadow. If there is no memory for it, the
     /// process is aborted, as wherever else memory is missing: the tree is not damaged, and a reader has no other answer.
     /// (For blocks that are taken, [`take`](Self::take) made them, or failed.)
     #[inline(always)]
@@ -136,22 +137,27 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// The same, if a block of its segment was looked at before.
+    /// The same, if the block was looked at before, or another one whose shadow was made with this one.
     #[inline(always)]
     fn shadow_at_once(&self, at: u64) -> Option<&Shadow<Hints<N>>> {
         let (segment, index) = self.place(at);
-        self.shadows.get(segment, index)
+        // SAFETY: see `place`.
+        unsafe { self.shadows.get(segment, index, at) }
     }
 
     #[cold]
     #[inline(never)]
     fn first_shadow(&self, at: u64) -> &Shadow<Hints<N>> {
+        self.make_shadow_or_abort(at);
+        self.shadow_at_once(at).expect("it was made")
+    }
+
+    fn make_shadow_or_abort(&self, at: u64) {
         let (segment, index) = self.place(at);
-        if self.shadows.make(segment).is_err() {
+        if self.shadows.make(segment, index, (segment as u64) << self.shift).is_err() {
             let row = Layout::array::<Shadow<Hints<N>>>((self.pool.segments.size() / N::BYTES) as usize);
             handle_alloc_error(row.unwrap_or(Layout::new::<Shadow<Hints<N>>>()));
         }
-        self.shadows.get(segment, index).expect("a segment has this many blocks")
     }
 
     /// Makes the shadow of a block, unless there is one.
@@ -159,23 +165,40 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if self.shadow_at_once(at).is_some() {
             return Ok(());
         }
-        self.shadows.make(self.place(at).0).map_err(Fault::address_space)
+        let (segment, index) = self.place(at);
+        self.shadows.make(segment, index, (segment as u64) << self.shift).map_err(Fault::address_space)
     }
 
     /// The stamp of a block of this chain that was viewed or locked.
     fn stamp(&self, at: u64) -> &AtomicU64 {
+        match self.stamp_at_once(at) {
+            Some(stamp) => stamp,
+            None => self.first_stamp(at),
+        }
+    }
+
+    #[inline]
+    fn stamp_at_once(&self, at: u64) -> Option<&AtomicU64> {
         let (segment, index) = self.place(at);
-        self.shadows.stamp(segment, index).expect("a segment that has shadows has stamps")
+        // SAFETY: see `place`.
+        unsafe { self.shadows.stamp(segment, index, at) }
+    }
+
+    /// Of a block whose shadow was made with those of others, while another thread made more stamps with its own.
+    #[cold]
+    #[inline(never)]
+    fn first_stamp(&self, at: u64) -> &AtomicU64 {
+        self.make_shadow_or_abort(at);
+        self.stamp_at_once(at).expect("chains with snapshots have stamps")
     }
 
     /// Prefetches the stamp of a block.
     #[inline]
     fn prefetch_stamp(&self, at: u64) {
-        let (segment, index) = self.place(at);
-        self.shadows.stamp(segment, index).into_iter().for_each(arch::prefetch_of);
+        self.stamp_at_once(at).into_iter().for_each(arch::prefetch_of);
     }
 
-    /// The segment of a block, and its number there.
+    /// The segment of a block, and its number there. A segment has more blocks than that, if the last one may reach beyond it.
     #[inline(always)]
     fn place(&self, at: u64) -> (usize, usize) {
         let segment = at >> self.shift;

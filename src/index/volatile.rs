@@ -90,9 +90,10 @@ impl<S: Separators> VolatileIndex<S> {
         Self { separators, root, len, arena: Arena::new(), writer, lost: AtomicBool::new(false) }
     }
 
-    /// Bytes of memory in use.
+    /// Bytes of memory that it takes, beside itself.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.writer.lock().spare.touched() * size_of::<S::Node>()) as u64
+        let mut writer = self.writer.lock();
+        Edit::new(&self.separators, &self.arena, &self.root, &mut writer).memory()
     }
 
     /// The number of separators.

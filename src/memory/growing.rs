@@ -23,14 +23,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The number of elements of the first chunk.
-const FIRST: u64 = 16;
+const FIRST: u64 = if cfg!(bristlecone_loom) { 16 } else { 1 };
 /// The chunks before the stretch, and their elements.
-const BEFORE: usize = 4;
+const BEFORE: usize = 8;
 const SMALL: u64 = before(BEFORE);
 /// Bytes of the stretch.
 const STRETCH: usize = if cfg!(miri) { 1 << 10 } else { 64 << 20 };
 /// The most chunks. The last one has `2^31` elements.
-const CHUNKS: usize = 28;
+const CHUNKS: usize = 32;
 
 /// See the [module](self).
 pub(crate) struct Growing<T> {
@@ -80,6 +80,12 @@ impl<T: Zero> Growing<T> {
             array.reserve(FIRST).expect("models have memory");
         }
         array
+    }
+
+    /// Bytes of memory that the elements take.
+    pub(crate) fn resident(&self) -> u64 {
+        let growth = self.growth.lock();
+        growth.slabs.resident() + growth.stretch.as_ref().map_or(0, Zeroed::resident)
     }
 
     /// The name of the element with this number, which must have been [made](Self::reserve).

@@ -4,8 +4,7 @@ use super::{HUGE, Zero, Zeroed};
 use std::io;
 use std::ptr::NonNull;
 
-/// The sizes of slabs in bytes. Each is about as large as all before it, up to the greatest.
-const LEAST: usize = 64 << 10;
+/// The greatest size of a slab in bytes. Each is about as large as all before it, up to that.
 const GREATEST: usize = 32 << 20;
 /// From this size on, slabs are of whole huge pages.
 const LARGE: usize = 256 << 10;
@@ -43,10 +42,16 @@ impl<T: Zero> Slabs<T> {
         Ok(start)
     }
 
+    /// Bytes of memory that they take.
+    pub(super) fn resident(&self) -> u64 {
+        let own = self.slabs.capacity() * size_of::<Zeroed<T>>();
+        own as u64 + self.slabs.iter().map(Zeroed::resident).sum::<u64>()
+    }
+
     /// The number of elements of the next slab, of which `len` are needed now.
     fn next(&self, len: usize) -> usize {
         let Some(needed) = len.checked_mul(size_of::<T>()).filter(|_| !cfg!(bristlecone_loom)) else { return len };
-        let bytes = needed.max(self.bytes.clamp(LEAST, GREATEST));
+        let bytes = needed.max(self.bytes.min(GREATEST));
         let bytes = if bytes < LARGE { bytes } else { bytes.checked_next_multiple_of(HUGE).unwrap_or(bytes) };
         // At least what is needed, which is rounded down to whole elements here.
         bytes / size_of::<T>()
@@ -87,16 +92,18 @@ mod tests {
 
     #[test]
     fn slabs_grow_with_what_is_needed() {
+        const PIECE: usize = 1 << 10;
         let mut slabs = Slabs::<AtomicU64>::new();
         let mut sizes = Vec::new();
-        for _ in 0..if cfg!(miri) { 4 } else { 2000 } {
-            slabs.take(LEAST / 8).unwrap();
+        for _ in 0..if cfg!(miri) { 4 } else { 100_000 } {
+            slabs.take(PIECE / 8).unwrap();
             sizes.push(slabs.slabs.last().unwrap().len() * 8);
         }
         sizes.dedup();
-        assert!(sizes[0] == LEAST && sizes.iter().all(|&size| size <= GREATEST), "{sizes:?}");
+        assert!(sizes[0] == PIECE && sizes.iter().all(|&size| size <= GREATEST), "{sizes:?}");
         assert!(sizes.iter().all(|&size| size < LARGE || size.is_multiple_of(HUGE)), "{sizes:?}");
-        assert!(cfg!(miri) || sizes.len() == 7, "{sizes:?}");
+        // 1, 2, 4 ... 128 KiB, and then 2, 2, 4, 8, 16 and 32 MiB.
+        assert!(cfg!(miri) || sizes.len() == 13, "{sizes:?}");
     }
 
     #[test]

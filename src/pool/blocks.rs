@@ -21,9 +21,11 @@ mod tests;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
+use crate::memory::OF_ALLOCATOR;
 use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
 use crate::sync::{Mutex, MutexGuard};
 use part::{Part, Unit};
+use std::ops::{Deref, DerefMut};
 
 /// A block that was just taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +39,34 @@ pub(crate) struct Taken {
 /// The blocks of one tree, kind and size.
 pub(crate) struct Blocks {
     class: SegmentEntry,
-    unit: Unit,
-    state: Mutex<State>,
+    state: Mutex<Lazy>,
 }
 
+/// The state of a class, which takes memory only from when it has blocks: a tree has dozens of classes for records, and a small
+/// one uses few of them.
 #[derive(Default)]
+struct Lazy(Option<Box<State>>);
+
+impl Deref for Lazy {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        static NONE: State = State::new(Unit { bytes: 1, reciprocal: 0 });
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Lazy {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_deref_mut().expect("whoever changes the state of a class makes it")
+    }
+}
+
 struct State {
+    /// The size of the blocks.
+    unit: Unit,
     parts: Vec<Part>,
     /// Segments that may have free blocks. The last one is used first.
     open: Vec<u32>,
@@ -64,9 +88,25 @@ struct State {
 const AT_HAND: usize = 64;
 
 impl State {
+    const fn new(unit: Unit) -> Self {
+        Self {
+            unit,
+            parts: Vec::new(),
+            open: Vec::new(),
+            current: None,
+            at_hand: Vec::new(),
+            total: 0,
+            free: 0,
+            withheld: 0,
+            closed: 0,
+            emptied: 0,
+        }
+    }
+
     /// The part in which a block lies, and the number of the block there; `None` if it is not one of the class.
     #[inline]
-    fn find(&mut self, segments: &Segments, at: u64, unit: Unit) -> Option<(&mut Part, u32)> {
+    fn find(&mut self, segments: &Segments, at: u64) -> Option<(&mut Part, u32)> {
+        let unit = self.unit;
         let segment = segments.of(at)?;
         let part = self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment)?;
         // Offsets in a segment are 32 bits wide.
@@ -76,9 +116,10 @@ impl State {
 
     /// A free block, if there is one.
     #[inline]
-    fn take(&mut self, segments: &Segments, unit: Unit) -> Option<Taken> {
+    fn take(&mut self, segments: &Segments) -> Option<Taken> {
+        let unit = self.unit;
         while let Some(at) = self.at_hand.pop() {
-            if self.find(segments, at, unit).is_some_and(|(part, block)| part.take_this(block)) {
+            if self.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
                 self.free -= 1;
                 return Some(Taken { at, zeroed: false });
             }
@@ -158,7 +199,7 @@ impl State {
     fn close_sparse(
         &mut self,
         segments: &Segments,
-        (unit, reserve): (Unit, u64),
+        reserve: u64,
         blocks_for: impl Fn(u64) -> u32,
         victims: &mut Vec<u32>,
     ) {
@@ -188,7 +229,7 @@ impl State {
         }
         if self.closed > 0 {
             let at_hand = std::mem::take(&mut self.at_hand);
-            let is_open = |at: &u64| self.find(segments, *at, unit).is_some_and(|(part, block)| !part.is_closed(block));
+            let is_open = |at: &u64| self.find(segments, *at).is_some_and(|(part, block)| !part.is_closed(block));
             let at_hand = at_hand.into_iter().filter(is_open).collect();
             self.at_hand = at_hand;
         }
@@ -223,15 +264,34 @@ impl State {
 impl Blocks {
     /// A class without blocks.
     pub(crate) fn new(class: SegmentEntry) -> Self {
-        Self { class, unit: Unit::new(class.unit), state: Mutex::new(State::default()) }
+        Self { class, state: Mutex::new(Lazy::default()) }
+    }
+
+    /// The state, made if need be.
+    #[inline]
+    fn made(&self) -> MutexGuard<'_, Lazy> {
+        let mut state = self.state.lock();
+        if state.0.is_none() {
+            self.make(&mut state);
+        }
+        state
+    }
+
+    #[cold]
+    fn make(&self, state: &mut Lazy) {
+        state.0 = Some(Box::new(State::new(Unit::new(self.class.unit))));
     }
 
     /// Finds the class's blocks from its segments. The free ones are those for which `used` returns false.
     pub(crate) fn recover(&self, segments: &Segments, mut used: impl FnMut(u64) -> bool) {
+        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
         let mut state = self.state.lock();
-        *state = State::default();
+        *state = Lazy::default();
+        if !owned.is_empty() {
+            self.make(&mut state);
+        }
         // The first segment is used first.
-        for segment in segments.owned(self.class.tree, self.class.kind, self.class.unit).into_iter().rev() {
+        for segment in owned.into_iter().rev() {
             let mut part = Part::new(segment, false);
             part.blocks = self.blocks_in(segments.len(segment));
             part.bits = vec![0; part.blocks.div_ceil(64) as usize];
@@ -246,9 +306,12 @@ impl Blocks {
     pub(crate) fn recover_except(&self, segments: &Segments, used: impl Iterator<Item = u64>) {
         self.recover(segments, |_| false);
         let mut state = self.state.lock();
+        if state.total == 0 {
+            return;
+        }
         for at in used {
             // There may also be blocks of other sizes.
-            if state.find(segments, at, self.unit).is_some_and(|(part, block)| part.take_this(block)) {
+            if state.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
                 state.free -= 1;
             }
         }
@@ -272,9 +335,12 @@ impl Blocks {
     pub(crate) fn restore(&self, segments: &Segments, words: &mut impl Iterator<Item = u64>) -> bool {
         let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
         let mut state = self.state.lock();
-        *state = State::default();
+        *state = Lazy::default();
         if words.next() != Some(class_word(self.class)) || words.next() != Some(owned.len() as u64) {
             return false;
+        }
+        if !owned.is_empty() {
+            self.make(&mut state);
         }
         let mut listed = Vec::with_capacity(owned.len());
         for _ in 0..owned.len() {
@@ -311,9 +377,14 @@ impl Blocks {
         (bytes / u64::from(self.class.unit)) as u32
     }
 
+    /// Where a block begins in its segment.
+    fn start(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.class.unit)
+    }
+
     /// The offset of a block.
     fn at(&self, segments: &Segments, segment: u32, block: u32) -> u64 {
-        segments.start(segment) + self.unit.start(block)
+        segments.start(segment) + self.start(block)
     }
 
     /// The number of free blocks that a class keeps back.
@@ -335,7 +406,7 @@ impl Blocks {
     /// The same, but leaves `reserve` blocks free.
     fn take_but<M: Medium>(&self, reserve: u64, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         delay();
-        let mut state = self.state.lock();
+        let mut state = self.made();
         while state.free <= reserve {
             match self.grow(&mut state, m, segments) {
                 // What is withheld may be the reserve, which another node has refilled (K-D).
@@ -343,13 +414,13 @@ impl Blocks {
                 _ => {}
             }
         }
-        Ok(state.take(segments, self.unit).expect("as many blocks are free as are counted"))
+        Ok(state.take(segments).expect("as many blocks are free as are counted"))
     }
 
     /// Gets more blocks: a quarter of what the class has, so that little of it is unused; a whole segment, once it has one,
     /// because these are filled in huge pages.
     #[cold]
-    fn grow<M: Medium>(&self, state: &mut MutexGuard<'_, State>, m: &M, segments: &Segments) -> Result<(), Fault> {
+    fn grow<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
         // Not by bytes: a whole segment may have some at its end that are too few for a block.
         let has_whole = state.total >= u64::from(self.blocks_in(segments.size()));
@@ -369,7 +440,6 @@ impl Blocks {
             state.add(segments, part);
             return Ok(());
         }
-        let state = &mut **state;
         let position = segments.position(segment);
         let part = &mut state.parts[position];
         let more = blocks - part.blocks;
@@ -383,18 +453,18 @@ impl Blocks {
     /// A block for the caller alone, if one can be had without more space.
     pub(crate) fn take_at_hand(&self, segments: &Segments) -> Option<Taken> {
         delay();
-        self.state.lock().take(segments, self.unit)
+        self.made().take(segments)
     }
 
     /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that there
     /// was; `None` if there is none.
     pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<Taken> {
         delay();
-        let mut state = self.state.lock();
+        let mut state = self.made();
         while state.free <= self.reserve() {
             self.grow(&mut state, m, segments).ok()?;
         }
-        state.take(segments, self.unit)
+        state.take(segments)
     }
 
     /// Closes the sparsest segments, and the end of the next one (K1), and adds them to `victims`. The caller
@@ -403,13 +473,16 @@ impl Blocks {
         delay();
         let unit = u64::from(self.class.unit);
         let blocks_for = |blocks: u64| self.blocks_in(segments.length_for(blocks * unit));
-        self.state.lock().close_sparse(segments, (self.unit, self.reserve()), blocks_for, victims);
+        let mut state = self.state.lock();
+        if state.total > 0 {
+            state.close_sparse(segments, self.reserve(), blocks_for, victims);
+        }
     }
 
     /// Whether a block is closed.
     pub(crate) fn is_withheld(&self, segments: &Segments, at: u64) -> bool {
         let mut state = self.state.lock();
-        state.closed > 0 && state.find(segments, at, self.unit).is_some_and(|(part, block)| part.is_closed(block))
+        state.closed > 0 && state.find(segments, at).is_some_and(|(part, block)| part.is_closed(block))
     }
 
     /// How many closed segments have become empty, ever.
@@ -438,7 +511,7 @@ impl Blocks {
             part.shorten(from);
             (part.closed, part.withheld) = (None, 0);
             given = (given.0 + blocks, given.1 + 1);
-            segments.shorten(m, self.class, part.segment, segments.length_for(self.unit.start(from)));
+            segments.shorten(m, self.class, part.segment, segments.length_for(self.start(from)));
         }
         state.total -= given.0;
         state.withheld -= given.0;
@@ -456,7 +529,7 @@ impl Blocks {
     /// Gives blocks back. No durable word names them.
     pub(crate) fn give_all<M: Medium>(&self, m: &M, segments: &Segments, blocks: impl Iterator<Item = u64>) {
         delay();
-        let mut state = self.state.lock();
+        let mut state = self.made();
         for at in blocks {
             self.give_one(&mut state, m, segments, at);
         }
@@ -464,7 +537,7 @@ impl Blocks {
 
     fn give_one<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, at: u64) {
         // In a damaged pool, two slots may name one block. By the second time, it may even be another tree's.
-        let Some((part, block)) = state.find(segments, at, self.unit) else { return };
+        let Some((part, block)) = state.find(segments, at) else { return };
         if !part.give(block) {
             return;
         }
@@ -532,6 +605,16 @@ impl Blocks {
     pub(crate) fn spare(&self) -> u64 {
         let state = self.state.lock();
         (state.free + state.withheld) * u64::from(self.class.unit)
+    }
+
+    /// Bytes of memory that this takes, beside itself.
+    pub(crate) fn memory(&self) -> u64 {
+        let state = self.state.lock();
+        let Lazy(Some(state)) = &*state else { return 0 };
+        let of_part = size_of::<Part>() + size_of::<u64>() + OF_ALLOCATOR;
+        let lists = state.open.capacity() * size_of::<u32>() + state.at_hand.capacity() * size_of::<u64>();
+        let bits = state.total / u64::from(u8::BITS);
+        (size_of::<State>() + state.parts.capacity() * of_part + lists + 4 * OF_ALLOCATOR) as u64 + bits
     }
 
     /// The number of all blocks, including free ones.

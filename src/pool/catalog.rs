@@ -10,9 +10,10 @@
 //! until it is neither; no other thread waits. Root entries change under the catalogue's lock, so a thread that holds
 //! the lock reads them whole.
 
+use super::names::Names;
 use crate::delay::{Validation, is_left_out};
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 /// The states of all slots.
@@ -22,8 +23,45 @@ pub(crate) struct Catalog<T: ?Sized> {
     settled: Condvar,
 }
 
-/// The slots that are in use. Accessed under the lock.
-pub(crate) type Slots<T> = HashMap<u16, Slot<T>>;
+/// What the lock guards.
+pub(crate) struct Slots<T: ?Sized> {
+    /// The slots that are in use.
+    used: HashMap<u16, Slot<T>>,
+    /// The names of the trees that are being created.
+    creating: HashSet<Box<str>>,
+    /// The names of the trees that have a root entry. `None` until one is sought.
+    pub(super) names: Option<Names>,
+}
+
+impl<T: ?Sized> Slots<T> {
+    pub(crate) fn get(&self, slot: u16) -> Option<&Slot<T>> {
+        self.used.get(&slot)
+    }
+
+    /// The states of the slots that are in use.
+    pub(crate) fn states(&self) -> impl ExactSizeIterator<Item = &Slot<T>> {
+        self.used.values()
+    }
+
+    /// Whether a tree of this name is being created.
+    pub(crate) fn is_creating(&self, name: &str) -> bool {
+        self.creating.contains(name)
+    }
+
+    /// Changes the state of a slot.
+    fn set(&mut self, slot: u16, state: Option<Slot<T>>) {
+        if let Some(Slot::Claimed(Some(name))) = &state {
+            self.creating.insert(name.clone());
+        }
+        let before = match state {
+            Some(state) => self.used.insert(slot, state),
+            None => self.used.remove(&slot),
+        };
+        if let Some(Slot::Claimed(Some(name))) = before {
+            self.creating.remove(&name);
+        }
+    }
+}
 
 /// The state of a slot.
 pub(crate) enum Slot<T: ?Sized> {
@@ -46,7 +84,8 @@ pub(crate) enum Found<T: ?Sized> {
 impl<T: ?Sized> Catalog<T> {
     /// A catalogue in which nothing is open.
     pub(crate) fn new() -> Self {
-        Self { slots: Mutex::new(HashMap::new()), settled: Condvar::new() }
+        let slots = Slots { used: HashMap::new(), creating: HashSet::new(), names: None };
+        Self { slots: Mutex::new(slots), settled: Condvar::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Slots<T>> {
@@ -60,7 +99,7 @@ impl<T: ?Sized> Catalog<T> {
 
     /// Claims a free slot. If there is a name, the slot is for a tree to be created.
     pub(crate) fn claim<'c>(&'c self, slots: &mut Slots<T>, slot: u16, creating: Option<&str>) -> Claim<'c, T> {
-        slots.insert(slot, Slot::Claimed(creating.map(Into::into)));
+        slots.set(slot, Some(Slot::Claimed(creating.map(Into::into))));
         Claim { catalog: self, slot }
     }
 
@@ -68,8 +107,8 @@ impl<T: ?Sized> Catalog<T> {
     pub(crate) fn closed(&self, slot: u16) {
         let mut slots = self.slots.lock();
         // A tree that was never published still belongs to its claim.
-        if matches!(slots.get(&slot), Some(Slot::Open(tree)) if tree.strong_count() == 0) {
-            slots.remove(&slot);
+        if matches!(slots.get(slot), Some(Slot::Open(tree)) if tree.strong_count() == 0) {
+            slots.set(slot, None);
             self.settled.notify_all();
         }
     }
@@ -78,7 +117,7 @@ impl<T: ?Sized> Catalog<T> {
 /// The current state of a slot. A returned handle must outlive the guard of the slots, because dropping the last handle
 /// of a tree locks them.
 pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
-    match slots.get(&slot) {
+    match slots.get(slot) {
         None => Found::Free,
         Some(Slot::Open(tree)) => match tree.upgrade() {
             Some(tree) => Found::Open(tree),
@@ -91,15 +130,10 @@ pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
 
 /// The trees that are open, with their slots. As for [`find`], the handles must outlive the guard.
 pub(crate) fn open<T: ?Sized>(slots: &Slots<T>) -> impl Iterator<Item = (u16, Arc<T>)> {
-    slots.iter().filter_map(|(&slot, state)| match state {
+    slots.used.iter().filter_map(|(&slot, state)| match state {
         Slot::Open(tree) => Some((slot, tree.upgrade()?)),
         Slot::Claimed(_) => None,
     })
-}
-
-/// Whether a tree of this name is being created.
-pub(crate) fn is_creating<T: ?Sized>(slots: &Slots<T>, name: &str) -> bool {
-    slots.values().any(|slot| matches!(slot, Slot::Claimed(Some(claimed)) if **claimed == *name))
 }
 
 /// A slot that one thread is working on. Unless a tree was published, dropping the claim frees the slot, also after an
@@ -112,18 +146,18 @@ pub(crate) struct Claim<'c, T: ?Sized> {
 impl<T: ?Sized> Claim<'_, T> {
     /// Publishes the tree as open, so that threads waiting for it get it. `create` makes its root entry, if it has
     /// none.
-    pub(crate) fn publish(self, tree: &Arc<T>, create: impl FnOnce()) {
+    pub(crate) fn publish(self, tree: &Arc<T>, create: impl FnOnce(&mut Slots<T>)) {
         let mut slots = self.catalog.slots.lock();
-        create();
-        slots.insert(self.slot, Slot::Open(Arc::downgrade(tree)));
+        create(&mut slots);
+        slots.set(self.slot, Some(Slot::Open(Arc::downgrade(tree))));
     }
 }
 
 impl<T: ?Sized> Drop for Claim<'_, T> {
     fn drop(&mut self) {
         let mut slots = self.catalog.slots.lock();
-        if matches!(slots.get(&self.slot), Some(Slot::Claimed(_))) {
-            slots.remove(&self.slot);
+        if matches!(slots.get(self.slot), Some(Slot::Claimed(_))) {
+            slots.set(self.slot, None);
         }
         self.catalog.settled.notify_all();
     }

@@ -20,7 +20,7 @@
 //! everything retired from ripening until the tree is closed.
 
 use crate::delay::delay;
-use crate::shards::{SHARDS, Shard, shard};
+use crate::shards::{Shard, Sharded, shard};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sequentially_consistent};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -63,7 +63,7 @@ const LIGHT: u64 = HEAVY / 64;
 pub(crate) struct Epochs<T> {
     clock: Shard<Clock>,
     /// Pins of even and of odd epochs.
-    readers: Box<[Shard<[AtomicU64; 2]>; SHARDS]>,
+    readers: Sharded<[AtomicU64; 2]>,
     retired: Mutex<Retired<T>>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Pin<'e> {
 impl<T> Epochs<T> {
     pub(crate) fn new() -> Self {
         let retired = Retired { items: VecDeque::new(), weight: 0, awaited: 0, giving: 0 };
-        Self { clock: Shard::default(), readers: Box::default(), retired: Mutex::new(retired) }
+        Self { clock: Shard::default(), readers: Sharded::default(), retired: Mutex::new(retired) }
     }
 
     /// Pins the current epoch.
@@ -137,7 +137,7 @@ impl<T> Epochs<T> {
         let since = epoch;
         loop {
             delay();
-            let count = &self.readers[shard].0[epoch as usize % 2];
+            let count = &self.readers.get(shard)[epoch as usize % 2];
             count.fetch_add(1, Ordering::SeqCst);
             sequentially_consistent();
             delay();
@@ -200,13 +200,20 @@ impl<T> Epochs<T> {
     fn advance(&self, now: u64) -> bool {
         sequentially_consistent();
         // The previous epoch and the next one have the same parity.
-        let of_last = |shard: &Shard<[AtomicU64; 2]>| shard.0[(now + 1) as usize % 2].load(Ordering::SeqCst);
-        let ends = self.readers.iter().all(|shard| of_last(shard) == 0);
+        let of_last = |pins: &[AtomicU64; 2]| pins[(now + 1) as usize % 2].load(Ordering::SeqCst);
+        // A shard that has no counts yet has no pins: they are made before the first one is counted.
+        let ends = self.readers.iter().all(|pins| of_last(pins) == 0);
         delay();
         if ends {
             self.clock.0.now.store(now + 1, Ordering::SeqCst);
         }
         ends
+    }
+
+    /// Bytes of memory that this takes, beside itself.
+    pub(crate) fn memory(&self) -> u64 {
+        let retired = self.retired.lock().items.capacity() * size_of::<(u64, T)>();
+        self.readers.memory() + retired as u64
     }
 
     /// Whether anything is retired and was not yet given back.

@@ -12,6 +12,7 @@ pub(crate) mod lists;
 mod metrics;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
+mod names;
 pub(crate) mod naming;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod openings;
@@ -44,7 +45,7 @@ use lists::Lists;
 use naming::{NameChange, NoVisit};
 use patience::Patience;
 use progress::Watch;
-use roots::{NO_TREE, Root, Signature};
+use roots::{Root, Signature};
 use segments::{SegmentKind, Segments};
 use std::any::Any;
 use std::fmt;
@@ -532,8 +533,8 @@ impl<M: Medium> PoolState<M> {
         let _alone = self.walked.write();
         let mut slots = self.catalog.lock();
         // A tree that is just being closed, or that a thread works on, is waited for.
-        while !slots.is_empty() {
-            if slots.values().any(|slot| matches!(slot, Slot::Open(tree) if tree.strong_count() > 0)) {
+        while slots.states().len() > 0 {
+            if slots.states().any(|slot| matches!(slot, Slot::Open(tree) if tree.strong_count() > 0)) {
                 drop(slots);
                 return Err(ErrorKind::StillOpen { trees: self.open_trees() }.into());
             }
@@ -711,7 +712,7 @@ impl<M: Medium> PoolState<M> {
     /// The names of the trees that are open.
     fn open_trees(&self) -> Vec<String> {
         let slots = self.catalog.lock();
-        let is_open = |root: &Root| matches!(slots.get(&root.slot), Some(Slot::Open(tree)) if tree.strong_count() > 0);
+        let is_open = |root: &Root| matches!(slots.get(root.slot), Some(Slot::Open(tree)) if tree.strong_count() > 0);
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
@@ -730,8 +731,11 @@ impl<M: Medium> PoolState<M> {
 
     /// The root of the tree with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Root, Fault> {
-        let _slots = self.still_roots();
-        self.find_live(name)?.ok_or_else(|| no_such_tree(name))
+        let found = match self.still_roots() {
+            Some(mut slots) => self.named_root(&mut slots, name)?,
+            None => self.live()?.into_iter().find(|root| root.name(&self.medium) == name),
+        };
+        found.ok_or_else(|| no_such_tree(name))
     }
 
     /// Deletes the tree with this name. See [`Pool::drop_tree`].
@@ -755,26 +759,6 @@ impl<M: Medium> PoolState<M> {
         Ok(live)
     }
 
-    fn find_live(&self, name: &str) -> Result<Option<Root>, Fault> {
-        Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
-    }
-
-    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no space
-    /// for more roots.
-    fn free_root(&self, slots: &Slots<OpenTree>) -> Result<Root, Fault> {
-        loop {
-            for root in self.roots() {
-                if !slots.contains_key(&root.slot) && !root.is_live(&self.medium)? {
-                    return Ok(root);
-                }
-            }
-            if self.roots().count() >= usize::from(NO_TREE) {
-                return Err(ErrorKind::TooManyTrees { limit: NO_TREE.into() }.into());
-            }
-            self.segments.grow_roots(&self.medium)?;
-        }
-    }
-
     /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits
     /// if another thread is opening, creating, closing or dropping the same tree.
     ///
@@ -793,7 +777,7 @@ impl<M: Medium> PoolState<M> {
         let mut patience = Patience::default();
         let mut slots = self.catalog.lock();
         let (root, is_new) = loop {
-            match self.find_live(name)? {
+            match self.named_root(&mut slots, name)? {
                 Some(root) => {
                     let found = root.signature(&self.medium);
                     if found != signature {
@@ -809,8 +793,8 @@ impl<M: Medium> PoolState<M> {
                     }
                 }
                 None if self.is_looked_at() => return Err(no_such_tree(name)),
-                None if catalog::is_creating(&slots, name) => {}
-                None => match self.free_root(&slots) {
+                None if slots.is_creating(name) => {}
+                None => match self.free_root(&mut slots) {
                     Ok(root) => break (root, true),
                     Err(fault) => {
                         drop(slots);
@@ -835,12 +819,15 @@ impl<M: Medium> PoolState<M> {
             }
             root.vacate(&self.medium);
             let (tree, head) = create(root).inspect_err(|_| self.release_tree(root.slot))?;
-            claim.publish(&tree, || root.create(&self.medium, name, signature, head));
+            claim.publish(&tree, |slots| {
+                root.create(&self.medium, name, signature, head);
+                slots.names.iter_mut().for_each(|names| names.add(name, root.slot));
+            });
             self.instants.keep(root.slot, &tree);
             Ok(tree)
         } else {
             let tree = open_tree(root)?;
-            claim.publish(&tree, || ());
+            claim.publish(&tree, |_| ());
             self.instants.keep(root.slot, &tree);
             Ok(tree)
         }
@@ -852,9 +839,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     fn release_tree(&self, slot: u16) {
-        let of_tree: Vec<u32> =
-            self.segments.used().filter(|(_, entry)| entry.tree == slot).map(|(segment, _)| segment).collect();
-        self.segments.release(&self.medium, of_tree, |entry| entry.tree == slot);
+        self.segments.release(&self.medium, self.segments.of_tree(slot), |entry| entry.tree == slot);
     }
 
     /// Stores words as an extent of the given tree. Durable when it returns.

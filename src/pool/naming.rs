@@ -10,6 +10,7 @@ use crate::delay::{Validation, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
+use std::collections::HashMap;
 
 /// How often transactions may keep a tree open that is to be dropped.
 const PATIENCE: u32 = 8;
@@ -36,6 +37,8 @@ pub(crate) struct Naming<'p, M: Medium> {
     renamed: Vec<(Root, String)>,
     /// Trees that go. None of them is open.
     dropped: Vec<Root>,
+    /// The names that may change, and whose they are then.
+    after: Vec<(String, Option<Root>)>,
 }
 
 impl<M: Medium> PoolState<M> {
@@ -74,8 +77,8 @@ impl<M: Medium> PoolState<M> {
     fn try_naming(&self, changes: &[NameChange], no_visit: &mut Option<NoVisit<'_>>) -> Result<Naming<'_, M>, Fault> {
         let mut slots = self.catalog.lock();
         loop {
-            if let Some((renamed, dropped)) = self.plan(&slots, changes)? {
-                return Ok(Naming { pool: self, slots, renamed, dropped });
+            if let Some(Plan { renamed, dropped, after }) = self.plan(&mut slots, changes)? {
+                return Ok(Naming { pool: self, slots, renamed, dropped, after });
             }
             // Who is waited for may visit.
             *no_visit = None;
@@ -84,56 +87,73 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// The trees that get other names, and those that go. `None`: another thread is working on one of them.
-    fn plan(&self, slots: &Slots<OpenTree>, changes: &[NameChange]) -> Result<Option<Plan>, Fault> {
-        let before: Vec<(Root, String)> =
-            self.live()?.into_iter().map(|root| (root, root.name(&self.medium))).collect();
-        let (mut after, mut dropped) = (before.clone(), Vec::new());
-        let find = |names: &[(Root, String)], name: &str| match names.iter().position(|(_, other)| other == name) {
-            None if catalog::is_creating(slots, name) => Ok(None),
-            None => Err(no_such_tree(name)),
-            found => Ok(found),
-        };
+    fn plan(&self, slots: &mut Slots<OpenTree>, changes: &[NameChange]) -> Result<Option<Plan>, Fault> {
+        // The names that were looked at, and whose they are after the changes.
+        let mut after: HashMap<&str, Option<Root>> = HashMap::new();
+        let mut dropped = Vec::new();
         for change in changes {
+            let names = match change {
+                NameChange::Rename(one, other) | NameChange::Swap(one, other) => [Some(one), Some(other)],
+                NameChange::Drop(name) => [Some(name), None],
+            };
+            for name in names.into_iter().flatten() {
+                if !after.contains_key(&**name) {
+                    after.insert(name, self.named_root(slots, name)?);
+                }
+            }
+            let find = |name: &str| match after[name] {
+                None if slots.is_creating(name) => Ok(None),
+                None => Err(no_such_tree(name)),
+                found => Ok(found),
+            };
             match change {
                 NameChange::Rename(from, to) => {
-                    let Some(i) = find(&after, from)? else { return Ok(None) };
-                    if after.iter().any(|(_, name)| name == to) {
+                    let Some(root) = find(from)? else { return Ok(None) };
+                    if after[&**to].is_some() {
                         return Err(ErrorKind::TreeExists { tree: to.clone() }.into());
                     }
-                    if catalog::is_creating(slots, to) {
+                    if slots.is_creating(to) {
                         return Ok(None);
                     }
-                    after[i].1.clone_from(to);
+                    after.insert(from, None);
+                    after.insert(to, Some(root));
                 }
                 NameChange::Swap(one, other) => {
-                    let (Some(i), Some(j)) = (find(&after, one)?, find(&after, other)?) else { return Ok(None) };
-                    after[i].1.clone_from(other);
-                    after[j].1.clone_from(one);
+                    let (Some(of_one), Some(of_other)) = (find(one)?, find(other)?) else { return Ok(None) };
+                    after.insert(one, Some(of_other));
+                    after.insert(other, Some(of_one));
                 }
                 NameChange::Drop(name) => {
-                    let Some(i) = find(&after, name)? else { return Ok(None) };
-                    let (root, name) = after.remove(i);
-                    match slots.get(&root.slot) {
+                    let Some(root) = find(name)? else { return Ok(None) };
+                    after.insert(name, None);
+                    match slots.get(root.slot) {
                         None => dropped.push(root),
                         Some(catalog::Slot::Open(tree)) if tree.strong_count() > 0 => {
-                            return Err(ErrorKind::StillOpen { trees: vec![name] }.into());
+                            return Err(ErrorKind::StillOpen { trees: vec![name.clone()] }.into());
                         }
                         Some(_) => return Ok(None),
                     }
                 }
             }
         }
-        after.retain(|named| !before.contains(named));
+        let named = after.iter().filter_map(|(name, root)| Some(((*root)?, (*name).to_owned())));
+        let mut renamed: Vec<(Root, String)> = named.filter(|(root, name)| root.name(&self.medium) != *name).collect();
+        renamed.sort_by_key(|(root, _)| root.slot);
         // A tree that is just being opened would not get to know its new name.
         let is_settled = |(root, _): &(Root, String)| {
-            !matches!(slots.get(&root.slot), Some(catalog::Slot::Claimed(_))) || is_left_out(Validation::Settled)
+            !matches!(slots.get(root.slot), Some(catalog::Slot::Claimed(_))) || is_left_out(Validation::Settled)
         };
-        Ok(after.iter().all(is_settled).then_some((after, dropped)))
+        let after = after.iter().map(|(name, root)| ((*name).to_owned(), *root)).collect();
+        Ok(renamed.iter().all(is_settled).then_some(Plan { renamed, dropped, after }))
     }
 }
 
-/// Trees with their new names, and trees that go.
-type Plan = (Vec<(Root, String)>, Vec<Root>);
+/// What becomes of [`Naming`].
+struct Plan {
+    renamed: Vec<(Root, String)>,
+    dropped: Vec<Root>,
+    after: Vec<(String, Option<Root>)>,
+}
 
 impl<M: Medium> Naming<'_, M> {
     /// The words that change.
@@ -150,7 +170,16 @@ impl<M: Medium> Naming<'_, M> {
 
     /// Follows up when the words have changed, durably. The caller holds no other lock.
     pub(crate) fn done(self) {
-        let Self { pool, mut slots, renamed, dropped } = self;
+        let Self { pool, mut slots, renamed, dropped, after } = self;
+        if let Some(names) = &mut slots.names {
+            for (name, root) in after {
+                match root {
+                    Some(root) => names.add(&name, root.slot),
+                    None => names.remove(&name),
+                }
+            }
+            dropped.iter().for_each(|root| names.vacate(root.slot));
+        }
         let mut open = Vec::new();
         for (root, name) in renamed {
             if let Found::Open(tree) = catalog::find(&slots, root.slot) {

@@ -257,18 +257,21 @@ impl<M: Medium> RecordReader<'_, M> {
 pub(crate) struct RecordSet<'s> {
     segments: &'s Segments,
     tree: u16,
-    /// By segment; empty for segments of which no record is in the set.
+    /// The first segment of the tree, which gets no others as long as there is the set.
+    first: u32,
+    /// By segment, from the first one on; empty for segments of which no record is in the set.
     bits: Vec<Vec<u64>>,
 }
 
 impl<'s> RecordSet<'s> {
     pub(crate) fn new(segments: &'s Segments, tree: u16) -> Self {
-        Self { segments, tree, bits: Vec::new() }
+        let first = segments.of_tree(tree).first().copied().unwrap_or(0);
+        Self { segments, tree, first, bits: Vec::new() }
     }
 
-    /// The segment of a record and its number there.
+    /// The segment of a record, counted from the first one, and its number there.
     fn number(&self, at: u64) -> Option<(usize, u64)> {
-        let segment = self.segments.of(at)? as usize;
+        let segment = self.segments.of(at)?.checked_sub(self.first)? as usize;
         match locate(self.segments, self.tree, at)? {
             Location::Block(_, bytes) => Some((segment, self.segments.within(at) / bytes)),
             Location::Extent(..) => Some((segment, 0)),

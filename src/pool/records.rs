@@ -28,7 +28,7 @@ const SLEEPS_BEFORE_GROWTH: u32 = 8;
 pub(crate) struct Records {
     tree: u16,
     /// One class of blocks per size, ascending.
-    classes: Vec<Blocks>,
+    classes: Box<[Blocks]>,
     /// Records that no slot points to any longer.
     epochs: Epochs<Retired>,
 }
@@ -51,9 +51,15 @@ impl Records {
         &self.classes
     }
 
+    /// Bytes of memory that this takes, beside itself.
+    pub(crate) fn memory(&self) -> u64 {
+        let classes = self.classes.iter().map(Blocks::memory).sum::<u64>();
+        size_of_val(&*self.classes) as u64 + classes + self.epochs.memory()
+    }
+
     /// Frees everything that is not in `used`. Unused extents go back to the pool.
     pub(crate) fn recover<M: Medium>(&self, m: &M, segments: &Segments, used: &RecordSet<'_>) {
-        for class in &self.classes {
+        for class in &*self.classes {
             class.recover(segments, |at| used.contains(at));
         }
         release_extents(m, segments, self.tree, |at| used.contains(at));

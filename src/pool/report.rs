@@ -16,8 +16,8 @@ pub struct Report {
     /// The number of levels that a search passes, including the leaves; for several trees, the greatest. An index in
     /// memory is taken as an open builds it.
     pub height: u64,
-    /// Bytes of memory that the trees would take just after an open: the shadows of the leaves in use, and an index in memory, as an
-    /// open builds it. One that is open for longer may take more: see [`PTree::memory`](crate::PTree::memory).
+    /// Bytes of memory that open trees need at least, once all leaves were read: the shadows of the leaves in use, and an index in
+    /// memory, as an open builds it. What an open tree really takes is [`PTree::memory`](crate::PTree::memory).
     pub memory: u64,
     /// The number of leaves with the trace of an interrupted shift. This is legal, and the next open for writing
     /// finishes it.

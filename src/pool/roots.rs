@@ -76,7 +76,12 @@ pub(crate) struct Root {
 impl Root {
     /// All entries that there is space for.
     pub(crate) fn all(segments: &Segments) -> impl Iterator<Item = Self> + '_ {
-        (0..segments.roots() as u16).map(|slot| Self { at: segments.root(slot), slot })
+        (0..segments.roots() as u16).map(|slot| Self::of(segments, slot))
+    }
+
+    /// The entry with this number, for which there is space.
+    pub(crate) fn of(segments: &Segments, slot: u16) -> Self {
+        Self { at: segments.root(slot), slot }
     }
 
     fn name_words<M: Medium>(&self, m: &M) -> impl Iterator<Item = u64> {

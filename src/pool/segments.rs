@@ -4,6 +4,7 @@
 
 mod entry;
 mod giving;
+mod owners;
 mod taking;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
@@ -16,7 +17,8 @@ use crate::pool::roots::NO_TREE;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use entry::length;
 pub(crate) use entry::{SegmentEntry, SegmentKind};
-use std::collections::VecDeque;
+use owners::Owners;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The table, with a copy in DRAM of the part that is in use.
 pub(crate) struct Segments {
@@ -30,29 +32,24 @@ pub(crate) struct Segments {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     /// Segments from this one on were never used.
     unused: u32,
-    /// Segments that were used once and are free now. They descend, so that the lowest is popped first.
-    free: Vec<u32>,
+    /// Segments that were used once and are free now. The lowest is taken first.
+    free: BTreeSet<u32>,
+    /// Which segments each tree has.
+    owners: Owners,
     /// Segments whose entries say what they were, and of which nobody has a block; the one that is idle for longest first.
     idle: VecDeque<u32>,
     /// The segments of roots, in their order.
     roots: Vec<u32>,
+    /// Bytes of these that are in use.
+    of_roots: u64,
     /// Bytes of the header, and of the segments that are not free.
     used: u64,
     /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is nothing to
     /// do.
     collapsed: Option<u32>,
-}
-
-impl State {
-    fn add_free(&mut self, segments: &[u32]) {
-        self.free.extend(segments);
-        self.free.sort_unstable_by(|a, b| b.cmp(a));
-        self.free.dedup();
-    }
 }
 
 /// Space that a class has got.
@@ -78,7 +75,16 @@ impl Segments {
         // The last one may not be whole, in a file that is too short.
         let count = m.facts().len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
         let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);
-        let state = State { used: HEADER, ..State::default() };
+        let state = State {
+            unused: 0,
+            free: BTreeSet::new(),
+            owners: Owners::new(count)?,
+            idle: VecDeque::new(),
+            roots: Vec::new(),
+            of_roots: 0,
+            used: HEADER,
+            collapsed: None,
+        };
         let mut segments = Self { geometry, shift, words: zeroed()?, positions: zeroed()?, state: Mutex::new(state) };
         segments.read(m)?;
         Ok(segments)
@@ -127,12 +133,14 @@ impl Segments {
                 break;
             }
             if entry.kind == SegmentKind::Free {
-                state.free.push(segment);
+                state.free.insert(segment);
             } else {
                 state.used += len;
+                state.owners.add(entry.tree, segment);
             }
             if entry.kind == SegmentKind::Roots {
                 roots.push((entry.unit, segment, at));
+                state.of_roots += len;
             }
             self.words[segment as usize].store(word, Ordering::Relaxed);
             state.unused = segment + 1;
@@ -140,7 +148,6 @@ impl Segments {
         if missing > 0 {
             return Err(ErrorKind::Truncated { expected: missing, found: present }.into());
         }
-        state.free.reverse();
         roots.sort_unstable();
         if let Some((_, &(.., at))) = (0..).zip(&roots).find(|&(i, &(ordinal, ..))| i != ordinal) {
             return Err(Broken::new(at, "T1: segments of roots that do not follow each other").into());
@@ -178,6 +185,8 @@ impl Segments {
 
     #[inline]
     fn word(&self, segment: u32) -> u64 {
+        #[cfg(all(test, not(bristlecone_loom)))]
+        LOOKS.set(LOOKS.get() + 1);
         self.words.get(segment as usize).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
@@ -229,12 +238,18 @@ impl Segments {
             .filter(|(_, e)| e.kind != SegmentKind::Free)
     }
 
-    /// The segments of one tree and kind (and unit, unless it is 0), but for those that are idle.
+    /// The segments of one tree and kind (and unit, unless it is 0), but for those that are idle. They ascend.
     pub(crate) fn owned(&self, tree: u16, kind: SegmentKind, unit: u32) -> Vec<u32> {
         let state = self.state.lock();
-        let of_tree = |e: &SegmentEntry| e.tree == tree && e.kind == kind && (unit == 0 || e.unit == unit);
-        let is_owned = |segment: &u32| self.entry(*segment).is_some_and(|entry| of_tree(&entry));
-        (0..state.unused).filter(is_owned).filter(|segment| !state.idle.contains(segment)).collect()
+        let is_such = |e: SegmentEntry| e.kind == kind && (unit == 0 || e.unit == unit);
+        let is_owned = |segment: &u32| self.entry(*segment).is_some_and(is_such);
+        let owned = state.owners.of(tree).filter(is_owned).filter(|segment| !state.idle.contains(segment));
+        ascending(owned)
+    }
+
+    /// The segments of one tree. They ascend.
+    pub(crate) fn of_tree(&self, tree: u16) -> Vec<u32> {
+        ascending(self.state.lock().owners.of(tree))
     }
 
     /// The offset of the end of the last segment ever used.
@@ -284,8 +299,7 @@ impl Segments {
 
     /// The number of root entries that there is space for.
     pub(super) fn roots(&self) -> u32 {
-        let state = self.state.lock();
-        let bytes: u64 = state.roots.iter().map(|&segment| self.len(segment)).sum();
+        let bytes = self.state.lock().of_roots;
         (u64::from(ROOTS_AT_HAND) + bytes / ROOT_BYTES).min(u64::from(NO_TREE)) as u32
     }
 
@@ -346,7 +360,7 @@ impl Segments {
 
     /// Stores the entries of segments, which ascend, such that they become durable in this order (T2). Durable when it
     /// returns.
-    fn put_run<M: Medium>(&self, m: &M, entries: impl Iterator<Item = (u32, SegmentEntry, u64)>) {
+    fn put_run<M: Medium>(&self, m: &M, state: &mut State, entries: impl Iterator<Item = (u32, SegmentEntry, u64)>) {
         let mut open: Option<u64> = None;
         for (segment, entry, len) in entries {
             let at = self.geometry.entry(segment);
@@ -358,7 +372,7 @@ impl Segments {
                 }
                 None => {}
             }
-            self.put(m, segment, entry, len);
+            self.put(m, state, segment, entry, len);
             open = Some(at);
         }
         if let Some(last) = open {
@@ -367,7 +381,10 @@ impl Segments {
         }
     }
 
-    fn put<M: Medium>(&self, m: &M, segment: u32, entry: SegmentEntry, len: u64) {
+    fn put<M: Medium>(&self, m: &M, state: &mut State, segment: u32, entry: SegmentEntry, len: u64) {
+        let is_used = |entry: &SegmentEntry| entry.kind != SegmentKind::Free;
+        let owner = |entry: Option<SegmentEntry>| entry.filter(is_used).map(|entry| entry.tree);
+        state.owners.change(segment, owner(self.entry(segment)), owner(Some(entry)));
         let parts = (len * Geometry::PARTS) >> self.shift;
         let word = entry.encode(parts, segment);
         m.store(self.geometry.entry(segment), word);
@@ -375,22 +392,39 @@ impl Segments {
     }
 }
 
+#[cfg(all(test, not(bristlecone_loom)))]
+thread_local!(static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+
+/// How often this thread has looked at the word of a segment.
+#[cfg(all(test, not(bristlecone_loom)))]
+pub(crate) fn looks() -> u64 {
+    LOOKS.get()
+}
+
+fn ascending(segments: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut segments: Vec<u32> = segments.collect();
+    segments.sort_unstable();
+    segments
+}
+
 /// The positions of segments in an ascending list.
 pub(crate) struct Places {
-    /// For each segment up to the last one of the list: its position plus one, or 0 if it is not in the list.
+    first: u32,
+    /// For each segment from the first to the last one of the list: its position plus one, or 0 if it is not in the list.
     behind: Vec<u32>,
 }
 
 impl Places {
     pub(crate) fn new(listed: &[u32]) -> Self {
-        let mut behind = vec![0; listed.last().map_or(0, |&last| last as usize + 1)];
-        (1..).zip(listed).for_each(|(i, &segment)| behind[segment as usize] = i);
-        Self { behind }
+        let first = listed.first().copied().unwrap_or(0);
+        let mut behind = vec![0; listed.last().map_or(0, |&last| (last - first) as usize + 1)];
+        (1..).zip(listed).for_each(|(i, &segment)| behind[(segment - first) as usize] = i);
+        Self { first, behind }
     }
 
     /// The position of a segment; `None` if it is not in the list.
     #[inline]
     pub(crate) fn of(&self, segment: u32) -> Option<usize> {
-        (self.behind.get(segment as usize)?.checked_sub(1)).map(|place| place as usize)
+        (self.behind.get(segment.checked_sub(self.first)? as usize)?.checked_sub(1)).map(|place| place as usize)
     }
 }

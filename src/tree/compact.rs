@@ -70,8 +70,8 @@ impl Victims for Everything {
 /// The segments of a tree that are closed. When this is dropped, those that are not empty are opened again.
 struct Closed<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    /// For each segment up to the last of them, whether it was closed.
-    victims: Vec<bool>,
+    /// They ascend.
+    victims: Vec<u32>,
     /// How many segments had become empty before.
     emptied_before: u64,
 }
@@ -80,16 +80,14 @@ impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
     fn new(tree: &'t TreeState<N, M>) -> Self {
         let emptied_before = tree.moving().map(Blocks::emptied).sum();
         let mut closed = Self { tree, victims: Vec::new(), emptied_before };
-        let (segments, mut victims) = (&tree.pool.segments, Vec::new());
-        tree.moving().for_each(|class| class.close_sparse(segments, &mut victims));
-        closed.victims.resize(victims.iter().max().map_or(0, |&last| last as usize + 1), false);
-        victims.iter().for_each(|&segment| closed.victims[segment as usize] = true);
+        tree.moving().for_each(|class| class.close_sparse(&tree.pool.segments, &mut closed.victims));
+        closed.victims.sort_unstable();
         closed
     }
 
     /// Whether something lies in a segment that was closed. It may be another's by now.
     fn held(&self, at: u64) -> bool {
-        self.tree.pool.segments.of(at).is_some_and(|segment| self.victims.get(segment as usize) == Some(&true))
+        self.tree.pool.segments.of(at).is_some_and(|segment| self.victims.binary_search(&segment).is_ok())
     }
 
     /// How many of them have become empty.

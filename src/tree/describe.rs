@@ -37,7 +37,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 /// Describes the tree of a root entry. The entry must not become another tree's meanwhile.
 pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
     let signature = root.signature(&pool.medium);
-    let own = pool.segments.used().filter(|(_, entry)| entry.tree == root.slot);
+    let own = pool.segments.of_tree(root.slot).into_iter();
     TreeInfo {
         name: root.name(&pool.medium),
         layout: shown(signature),
@@ -47,7 +47,7 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
         values: signature.kinds.name_of_values(),
         stored_keys: kind_name(signature.kinds.keys),
         stored_values: kind_name(signature.kinds.values),
-        bytes: own.map(|(segment, _)| pool.segments.len(segment)).sum(),
+        bytes: own.map(|segment| pool.segments.len(segment)).sum(),
         closed: root.closed(&pool.medium).is_some(),
     }
 }

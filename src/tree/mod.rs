@@ -18,6 +18,8 @@ mod foreign;
 mod interval;
 mod keys;
 mod len;
+#[cfg(all(test, not(bristlecone_loom)))]
+mod many;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 mod node;
@@ -67,6 +69,7 @@ use crate::chain::Chain;
 use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
+use crate::memory::OF_ALLOCATOR;
 use crate::node::{IndexKind, OneLine, WordNode};
 use crate::papers::Rebuilds;
 use crate::pool::roots::Root;
@@ -196,7 +199,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Bytes of memory that the open tree takes.
     pub(crate) fn memory(&self) -> u64 {
-        self.leaves.memory() + self.directory.memory()
+        let own = size_of::<Self>() + align_of::<Self>() + self.name.lock().capacity() + 2 * OF_ALLOCATOR;
+        own as u64 + self.leaves.memory() + self.directory.memory()
     }
 
     /// The offset of the word that points to the first leaf, for messages.
@@ -809,12 +813,14 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
         self.state.is_empty()
     }
 
-    /// Bytes of memory (DRAM) that the open tree takes now: the shadows of its leaves, also of those that are free, and its index,
-    /// with what that keeps for nodes to come. [`Report::memory`] is what it would take just after an open.
+    /// Bytes of memory (DRAM) that the open tree takes now: its handles' common state, the shadows of its leaves, its index, and what
+    /// it knows of free blocks, with what is kept for nodes to come. What open snapshots keep of it is in
+    /// [`Pool::snapshots`]. [`Report::memory`] is what the shadows and the index need at least.
     ///
     /// # Complexity
     ///
-    /// A few counters, and the lock of those who change the index. No leaf is read.
+    /// A few counters, and the lock of those who change the index. No leaf is read. In a large tree, the system is asked which pages
+    /// it has given: a call for each 16 MiB.
     ///
     /// # Examples
     ///

@@ -57,7 +57,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
                 keys,
                 leaves,
                 fill: keys.zip(slots).map(|(keys, slots)| (keys as f64 / slots).min(1.0)),
-                memory: chain.memory() + self.directory.memory(),
+                memory: self.memory(),
                 splits: splits.get(),
                 merges: merges.get(),
                 retries: retries.get(),

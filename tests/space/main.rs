@@ -6,6 +6,7 @@ mod again;
 mod compact;
 mod damage;
 mod limits;
+mod memory;
 mod owners;
 mod sizes;
 

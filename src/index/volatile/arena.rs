@@ -22,6 +22,11 @@ impl<N: Zero> Arena<N> {
         Self { nodes: Growing::new() }
     }
 
+    /// Bytes of memory that the nodes take.
+    pub(super) fn resident(&self) -> u64 {
+        self.nodes.resident()
+    }
+
     /// The node with that name. A name that was read from a node that was being written may be any word, so there may
     /// be no such node.
     #[inline(always)]
@@ -46,8 +51,14 @@ pub(super) struct Spare {
 
 impl Spare {
     /// The number of nodes that were ever used, whether in the tree or not.
+    #[cfg(all(test, not(bristlecone_loom)))]
     pub(super) fn touched(&self) -> usize {
         self.touched as usize
+    }
+
+    /// Bytes of memory that this takes, beside itself.
+    pub(super) fn memory(&self) -> u64 {
+        (self.ids.capacity() * size_of::<Id>()) as u64
     }
 
     /// How many of these are outside the tree.

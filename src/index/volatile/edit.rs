@@ -62,11 +62,22 @@ impl<'a, S: Separators> Edit<'a, S> {
         }
     }
 
-    /// Makes room for the nodes that one change of the tree may take: for each level, one that is loaded from the pool and
-    /// one that a split makes; and a root.
+    /// Makes room for the nodes that one change of the tree may take: for each level, one that is loaded from the pool, if
+    /// there is a source, and one that a split makes; and a root. A tree of one node that is not full takes none.
     pub(super) fn reserve(&self) -> Result<(), Gone> {
-        let levels = self.root.get().map_or(0, |root| root.height) + 1;
-        self.writer.spare.reserve(self.arena, 2 * levels + 1).map_err(|_| Gone)
+        let nodes = match self.root.get() {
+            None => 1,
+            Some(Root { id, height: 0 }) if self.arena.node(id).len() < WIDTH => 0,
+            Some(Root { height, .. }) => height + 2 + if self.writer.source.is_some() { height + 1 } else { 0 },
+        };
+        self.writer.spare.reserve(self.arena, nodes).map_err(|_| Gone)
+    }
+
+    /// Bytes of memory that the writer keeps, and the nodes.
+    pub(super) fn memory(&self) -> u64 {
+        let Writer { spare, open, path, .. } = &*self.writer;
+        let lists = open.capacity() * size_of::<Id>() + path.capacity() * size_of::<(Id, usize)>();
+        self.arena.resident() + spare.memory() + lists as u64
     }
 
     /// Takes a spare node, which stays open. Its content is arbitrary.

@@ -17,7 +17,7 @@ impl Segments {
         if to >= from {
             return;
         }
-        self.put(m, segment, class, to);
+        self.put(m, &mut state, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentShorten);
         // Only then may the space go (T5).
         m.fence(Step::SegmentShorten);
@@ -102,7 +102,7 @@ impl Segments {
         segments.dedup();
         let lengths: Vec<u64> = segments.iter().map(|&segment| self.len(segment)).collect();
         let free = SegmentEntry::new(SegmentKind::Free, 0, 0);
-        segments.iter().for_each(|&segment| self.put(m, segment, free, self.geometry.step()));
+        segments.iter().for_each(|&segment| self.put(m, state, segment, free, self.geometry.step()));
         let same_line = |&a: &u32, &b: &u32| self.geometry.entry(a) / LINE == self.geometry.entry(b) / LINE;
         for line in segments.chunk_by(same_line) {
             m.flush(self.geometry.entry(line[0]), 8, Step::SegmentRelease);
@@ -116,7 +116,7 @@ impl Segments {
             // Whole: a file system may have put space behind the length, with a page that is larger than others.
             punch(m, self.start(segment), self.geometry.segment);
         }
-        state.add_free(&segments);
+        state.free.extend(segments);
     }
 
     /// Cuts off the free segments at the end of the pool (S2, S3). No tree is open, and none is opened meanwhile.
@@ -154,7 +154,7 @@ impl Segments {
             m.fence(Step::SegmentCut);
         }
         state.unused = keep;
-        state.free.retain(|&segment| segment < keep);
+        state.free.split_off(&keep);
         Ok(())
     }
 

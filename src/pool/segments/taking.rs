@@ -6,6 +6,7 @@ use crate::medium::{Hint, Medium, Step};
 use crate::pool::format::HEADER;
 use crate::pool::roots::NO_TREE;
 use crate::version;
+use std::collections::BTreeSet;
 use std::io;
 
 impl Segments {
@@ -64,7 +65,7 @@ impl Segments {
             m.hint(self.start(segment), self.geometry.segment, Hint::Whole);
             state.collapsed = Some(segment);
         }
-        self.put(m, segment, class, to);
+        self.put(m, state, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentAssign);
         // The fence is for other threads that may take and commit blocks of the segment: their own fences do not wait for
         // this flush.
@@ -79,7 +80,7 @@ impl Segments {
             let idle: Vec<u32> = state.idle.drain(..).collect();
             self.free(m, state, idle);
         }
-        match state.free.last() {
+        match state.free.first() {
             Some(&segment) => Ok((segment, false)),
             None => Ok((self.unused_run(m, state, 1, wanted)?, true)),
         }
@@ -120,9 +121,8 @@ impl Segments {
 
     /// Takes a segment out of those that are free, or that were never used.
     fn claim(&self, state: &mut State, segment: u32) {
-        match state.free.binary_search_by(|other| segment.cmp(other)) {
-            Ok(place) => drop(state.free.remove(place)),
-            Err(_) => state.unused = segment + 1,
+        if !state.free.remove(&segment) {
+            state.unused = segment + 1;
         }
     }
 
@@ -194,14 +194,14 @@ impl Segments {
             place = run(&state.free, count);
         }
         let first = match place {
-            Some(position) => state.free[position + count as usize - 1],
+            Some(first) => first,
             None => {
                 let first = self.unused_run(m, state, count, bytes)?;
                 let skipped: Vec<u32> = (state.unused..first).filter(|&s| !self.geometry.is_header(s)).collect();
                 let free = SegmentEntry::new(SegmentKind::Free, 0, 0);
-                self.put_run(m, skipped.iter().map(|&segment| (segment, free, self.geometry.step())));
+                self.put_run(m, state, skipped.iter().map(|&segment| (segment, free, self.geometry.step())));
                 state.unused = first;
-                state.add_free(&skipped);
+                state.free.extend(skipped);
                 first
             }
         };
@@ -212,7 +212,7 @@ impl Segments {
             let entry = if i == 0 { entry } else { SegmentEntry::new(SegmentKind::Rest, tree, 0) };
             (first + i, entry, (bytes - u64::from(i) * size).min(size))
         });
-        self.put_run(m, entries);
+        self.put_run(m, state, entries);
         state.used += bytes;
         version::announce();
         Ok(first)
@@ -243,13 +243,21 @@ impl Segments {
             self.claim(&mut state, segment);
             state.roots.push(segment);
         }
-        self.put_run(m, std::iter::once((segment, class, to)));
+        self.put_run(m, &mut state, std::iter::once((segment, class, to)));
         state.used += to - from;
+        state.of_roots += to - from;
         Ok(())
     }
 }
 
-/// Position in a descending list of the last `count` elements that are adjacent numbers: the lowest ones.
-fn run(descending: &[u32], count: u32) -> Option<usize> {
-    descending.windows(count as usize).rposition(|window| window[0] - window[window.len() - 1] == count - 1)
+/// The first of the lowest `count` free segments that are adjacent.
+fn run(free: &BTreeSet<u32>, count: u32) -> Option<u32> {
+    let mut run = 0..0;
+    for &segment in free {
+        run = if segment == run.end { run.start..segment + 1 } else { segment..segment + 1 };
+        if run.end - run.start == count {
+            return Some(run.start);
+        }
+    }
+    None
 }

@@ -192,7 +192,9 @@ fn an_extent_has_no_more_than_the_segments_that_follow_it() {
     let words = |words| pool.state.read_extent(0, segments.start(head), words).map(|words| words.len());
     assert_eq!([words(1024), words(1025)], [Some(1024), None]);
     // The entry claims more segments than the table has.
-    segments.put(medium, head, SegmentEntry::new(SegmentKind::Extent, 0, 100), SIZE);
+    let mut state = segments.state.lock();
+    segments.put(medium, &mut state, head, SegmentEntry::new(SegmentKind::Extent, 0, 100), SIZE);
+    drop(state);
     assert_eq!([words(1024), words(1025)], [Some(1024), None]);
 }
 
