@@ -20,6 +20,7 @@ use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
+use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
@@ -214,7 +215,7 @@ impl<M: Medium> Pool<M> {
         &'t self,
         mut body: impl FnMut(&mut Transaction<'t, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut patience) = (Backoff::new(), Patience::default());
         loop {
             let mut transaction = self.begin();
             let result = body(&mut transaction);
@@ -224,9 +225,11 @@ impl<M: Medium> Pool<M> {
                 drop(transaction);
             } else {
                 let result = result?;
-                match transaction.commit() {
+                let committed = transaction.commit_within(&mut patience);
+                drop(transaction);
+                match committed {
                     Ok(()) => return Ok(result),
-                    Err(Error { kind: ErrorKind::Conflict, .. }) => {}
+                    Err(Error { kind: ErrorKind::Conflict, .. }) => patience.begin_again(),
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -70,8 +70,8 @@ pub trait Part {
     /// Gives up the records that were written, and lets others use the space of those that were read.
     fn let_go_of_space(&mut self);
 
-    /// Keeps what was read from being used again, as before. Returns false if any leaf has changed meanwhile: then it may
-    /// have been used again.
+    /// Keeps what was read from being used again, as before. Returns false if any leaf with records has changed meanwhile: then
+    /// what it had may have been used again.
     fn hold_again(&mut self) -> bool;
 
     /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
@@ -309,8 +309,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             return true;
         }
         self.begin();
-        // From here on, the records stay to which the slots of these versions point.
-        self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
+        // From here on, the records stay to which the slots of these versions point. A word that is a value means the same
+        // whatever has come between.
+        self.reading.is_none() || self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
     }
 
     fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
