@@ -36,7 +36,7 @@ pub trait Part {
     /// What the last call has learned of the tree. Once.
     fn news(&mut self) -> News;
 
-    /// How many entries and writes scans have looked at.
+    /// How many entries and writes scans have looked at, and how many leaves were asked whether they own a key.
     #[cfg(test)]
     fn looks(&self) -> usize;
 
@@ -256,7 +256,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
 
     #[cfg(test)]
     fn looks(&self) -> usize {
-        self.looks.get()
+        self.looks.get() + self.together.looks.get()
     }
 
     fn refresh(&mut self) -> Result<bool, Fault> {
@@ -336,17 +336,12 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
-        let Self { reads, together, .. } = self;
-        for seen in reads.seen() {
-            if !together.guard(seen.at)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(self.together.guard(self.reads.seen().map(|seen| seen.at))?)
     }
 
     fn is_same(&self) -> Result<bool, Fault> {
-        self.reads.is_same(|key| self.together.get(key), |interval| Ok(self.together.entries(interval)?))
+        let locked = self.together.by_fence();
+        self.reads.is_same(|key| locked.get(key), |interval| Ok(locked.entries(interval)?))
     }
 
     fn lock(&mut self, may_wait: bool) -> Result<bool, Fault> {

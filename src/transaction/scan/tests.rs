@@ -213,6 +213,30 @@ fn a_step_of_a_scan_costs_the_same_whatever_was_read_and_written() {
     steps_cost_the_same::<Texts>();
 }
 
+/// What was read in many leaves is looked for in one of them each, while all of them are locked.
+fn leaves_are_looked_at_once<T: Numbers>() {
+    const COUNT: u64 = if cfg!(miri) { 60 } else { 1200 };
+    let pool = pool(4 << 20);
+    let table = T::create(&pool);
+    (0..COUNT).for_each(|i| table.put(1000 + i, Some(i)));
+    let mut tx = pool.begin();
+    assert_eq!(table.scan(&mut tx, ALL).unwrap().count(), COUNT as usize);
+    (0..COUNT / 2).for_each(|i| assert_eq!(table.get_in(&mut tx, 1000 + 2 * i).unwrap(), Some(2 * i)));
+    let (reads, before) = (tx.reads(), looks(&tx));
+    let part = tx.parts[0].part_mut();
+    let is_same = part.guard().unwrap() && part.is_same().unwrap();
+    part.unlock(false);
+    let looked = looks(&tx) - before;
+    assert!(is_same && looked <= 2 * reads, "{looked} looks for {reads} reads");
+}
+
+#[test]
+fn what_was_read_is_looked_for_in_one_leaf() {
+    leaves_are_looked_at_once::<PTree<OneLine<7>, Any>>();
+    leaves_are_looked_at_once::<Records>();
+    leaves_are_looked_at_once::<Texts>();
+}
+
 /// A transaction that removes without looking passes over what it has removed, once.
 #[test]
 fn what_was_removed_is_passed_once() {
