@@ -213,6 +213,32 @@ fn a_step_of_a_scan_costs_the_same_whatever_was_read_and_written() {
     steps_cost_the_same::<Texts>();
 }
 
+/// A scan looks up more than one entry at a time. One that is damaged is none that hides those before it.
+#[test]
+fn what_lies_before_a_damaged_entry_comes_first() {
+    let pool = pool(512 << 10);
+    let table = Records::create(&pool);
+    (0..40).for_each(|key| table.put(key, Some(key)));
+    let (word, _) = table.state().get_seen(20).unwrap();
+    pool.state.medium.store(word.unwrap(), u64::MAX);
+    for writes in [false, true] {
+        for from_left in [true, false] {
+            let mut tx = pool.begin();
+            if writes {
+                table.put_in(&mut tx, 39, Some(39));
+            }
+            let mut scan = table.scan(&mut tx, ALL).unwrap();
+            let mut next = || if from_left { scan.next() } else { scan.next_back() };
+            for i in 0..if from_left { 20 } else { 19 } {
+                let key = if from_left { i } else { 39 - i };
+                assert_eq!(Records::numbers(next().unwrap().unwrap()), (key, key));
+            }
+            assert!(matches!(next(), Some(Err(Error { kind: ErrorKind::Corrupt { .. }, .. }))));
+            assert!(next().is_none());
+        }
+    }
+}
+
 /// What was read in many leaves is looked for in one of them each, while all of them are locked.
 fn leaves_are_looked_at_once<T: Numbers>() {
     const COUNT: u64 = if cfg!(miri) { 60 } else { 1200 };
