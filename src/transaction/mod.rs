@@ -140,8 +140,11 @@ pub struct Transaction<'t, M: Medium = Mapped> {
     parts: SmallVec<[AnyPart<'t>; 2]>,
     /// Changes of names, in their order.
     names: Vec<NameChange>,
-    /// How many reads in a row have found what was read before.
+    /// How many reads have found what was read before, since all was looked at again.
     known: usize,
+    /// After how many of them all is looked at again: as many reads as there were at the first one. What is read meanwhile may
+    /// be more than one for each.
+    due: usize,
     /// How many passes over what was read have found a changed leaf.
     lost: u32,
     /// When all that was read was true, if that takes a snapshot.
@@ -189,6 +192,7 @@ impl<M: Medium> Pool<M> {
             parts: SmallVec::new(),
             names: Vec::new(),
             known: 0,
+            due: 0,
             lost: 0,
             moment: None,
             has_expired: false,
@@ -391,8 +395,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// Called when a read has found what was read before. In time, all other reads are looked at, too: so a transaction that waits
     /// for a change comes to see it.
     fn look_again(&mut self) -> Result<(), Fault> {
+        if self.known == 0 {
+            self.due = self.reads();
+        }
         self.known += 1;
-        if self.known >= self.reads() {
+        if self.known >= self.due {
             self.known = 0;
             self.pass()?;
         }

@@ -311,6 +311,34 @@ fn what_has_come_since_is_a_conflict_where_all_was_removed() {
     }
 }
 
+/// The same, if it reads other keys in between, of which each read is one more to be compared.
+#[test]
+fn what_has_come_since_is_a_conflict_however_much_is_read() {
+    let pool = pool(4 << 20);
+    let table = Texts::create(&pool);
+    (0..200).for_each(|i| table.put(i, Some(i)));
+    let mut tx = pool.begin();
+    (0..100).for_each(|i| table.put_in(&mut tx, i, None));
+    let taken = (Bound::Unbounded, Bound::Excluded(100));
+    assert!(table.scan(&mut tx, taken).unwrap().next().is_none());
+    tx.lost = PASSES;
+    assert_eq!(table.get_in(&mut tx, 150).unwrap(), Some(150));
+    assert!(tx.moment.is_some());
+    table.put(50, Some(1000));
+    let mut rounds = 0;
+    let error = loop {
+        rounds += 1;
+        assert!(rounds < 1000, "it does not come to see the change");
+        assert_eq!(table.get_in(&mut tx, 150).unwrap(), Some(150));
+        assert_eq!(table.get_in(&mut tx, 160).unwrap(), Some(160));
+        match table.scan(&mut tx, taken).unwrap().next().transpose() {
+            Ok(found) => assert_eq!(found, None),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind, ErrorKind::Conflict));
+}
+
 /// Reads twenty of two hundred entries in some way.
 type ReadTwenty<T> = for<'t> fn(&mut Transaction<'t, Any>, &'t T);
 
