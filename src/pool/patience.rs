@@ -35,6 +35,13 @@ pub(crate) struct Patience {
     is_over: bool,
 }
 
+impl Patience {
+    /// For a change that begins again because of something else: there may be hope again, but it waits no longer in all.
+    pub(crate) fn begin_again(&mut self) {
+        self.is_over = false;
+    }
+}
+
 impl<M: Medium> PoolState<M> {
     /// Retries what failed with `fault`, if it was for want of space, as long as readers may leave some. The caller holds no
     /// lock.
@@ -63,7 +70,8 @@ impl<M: Medium> PoolState<M> {
     /// for too long.
     #[cold]
     pub(crate) fn wait_for_space(&self, patience: &mut Patience, fault: Fault) -> Result<(), Fault> {
-        if patience.is_over || !fault.is_out_of_space() {
+        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
+        if patience.is_over || patience.tries > most || !fault.is_out_of_space() {
             return Err(fault);
         }
         if let Some(tries) = patience.tries.checked_sub(1)
@@ -71,7 +79,6 @@ impl<M: Medium> PoolState<M> {
         {
             give_way(tries);
         }
-        let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
         // What comes back after this look is no hope any more, but is there at the last attempt.
         patience.is_over = !self.collect() || patience.tries >= most;
         patience.tries += 1;

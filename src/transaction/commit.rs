@@ -33,8 +33,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// dropped. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// In a full pool, this waits for readers, for some seconds at most; as long as another reader exists that has begun on this
-    /// thread, for milliseconds. Meanwhile, any change of a leaf that it has read is a conflict. What other changes have taken that
-    /// are under way counts as used, and so does what open snapshots see.
+    /// thread, for milliseconds. Meanwhile, any change of a leaf that it has read is a conflict, in trees with records. What other
+    /// changes have taken that are under way counts as used, and so does what open snapshots see.
     ///
     /// # Complexity
     ///
@@ -56,11 +56,16 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// Durable when it returns. In flight at a crash: all writes, or none.
     pub fn commit(mut self) -> Result<()> {
-        let committed = self.commit_all();
+        self.commit_within(&mut Patience::default())
+    }
+
+    /// The same; `patience` says how long this has waited for space before.
+    pub(super) fn commit_within(&mut self, patience: &mut Patience) -> Result<()> {
+        let committed = self.commit_all(patience);
         self.pool.acknowledged(committed)
     }
 
-    fn commit_all(&mut self) -> Result<(), Fault> {
+    fn commit_all(&mut self, patience: &mut Patience) -> Result<(), Fault> {
         self.goes_on()?;
         let writes = self.writes();
         if writes == 0 && self.names.is_empty() {
@@ -74,10 +79,10 @@ impl<'t, M: Medium> Transaction<'t, M> {
         }
         self.pool.limit_snapshots();
         self.parts.sort_by_key(|part| part.part().slot());
-        let (mut patience, mut again) = (Patience::default(), false);
+        let mut again = false;
         loop {
             match self.write_all(writes, again) {
-                Err(fault) if fault.is_out_of_space() => self.wait_for_space(&mut patience, fault)?,
+                Err(fault) if fault.is_out_of_space() => self.wait_for_space(patience, fault)?,
                 done => return done,
             }
             again = true;

@@ -20,6 +20,7 @@ use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
+use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
 use crate::stored::{Encoded, KEY_MAX, Stored};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
@@ -139,8 +140,11 @@ pub struct Transaction<'t, M: Medium = Mapped> {
     parts: SmallVec<[AnyPart<'t>; 2]>,
     /// Changes of names, in their order.
     names: Vec<NameChange>,
-    /// How many reads in a row have found what was read before.
+    /// How many reads have found what was read before, since all was looked at again.
     known: usize,
+    /// After how many of them all is looked at again: as many reads as there were at the first one. What is read meanwhile may
+    /// be more than one for each.
+    due: usize,
     /// How many passes over what was read have found a changed leaf.
     lost: u32,
     /// When all that was read was true, if that takes a snapshot.
@@ -188,6 +192,7 @@ impl<M: Medium> Pool<M> {
             parts: SmallVec::new(),
             names: Vec::new(),
             known: 0,
+            due: 0,
             lost: 0,
             moment: None,
             has_expired: false,
@@ -214,7 +219,7 @@ impl<M: Medium> Pool<M> {
         &'t self,
         mut body: impl FnMut(&mut Transaction<'t, M>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut patience) = (Backoff::new(), Patience::default());
         loop {
             let mut transaction = self.begin();
             let result = body(&mut transaction);
@@ -224,9 +229,11 @@ impl<M: Medium> Pool<M> {
                 drop(transaction);
             } else {
                 let result = result?;
-                match transaction.commit() {
+                let committed = transaction.commit_within(&mut patience);
+                drop(transaction);
+                match committed {
                     Ok(()) => return Ok(result),
-                    Err(Error { kind: ErrorKind::Conflict, .. }) => {}
+                    Err(Error { kind: ErrorKind::Conflict, .. }) => patience.begin_again(),
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -388,8 +395,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// Called when a read has found what was read before. In time, all other reads are looked at, too: so a transaction that waits
     /// for a change comes to see it.
     fn look_again(&mut self) -> Result<(), Fault> {
+        if self.known == 0 {
+            self.due = self.reads();
+        }
         self.known += 1;
-        if self.known >= self.reads() {
+        if self.known >= self.due {
             self.known = 0;
             self.pass()?;
         }

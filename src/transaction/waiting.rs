@@ -362,3 +362,53 @@ fn a_change_waits_for_the_snapshots_of_transactions() {
         full.sound();
     }
 }
+
+/// However often it begins again because of conflicts, it waits as long as it would if there were none.
+#[test]
+fn a_transaction_in_conflict_does_not_wait_for_ever() {
+    let full = Rc::new(Full::new());
+    // It belongs to this thread, which soon gives up.
+    let mut entries = full.ballast.iter();
+    assert!(entries.next().unwrap().is_ok());
+    full.remove();
+    let count = Rc::new(Cell::new(0));
+    let (counted, of) = (Rc::clone(&count), Rc::clone(&full));
+    let pause = move |_| {
+        counted.set(counted.get() + 1);
+        assert!(counted.get() <= MOST_OF_READER, "it waits for ever");
+        // Another entry of the leaf that it reads.
+        assert!(of.map.insert(30, [b"short", b"other"][counted.get() as usize % 2]).unwrap());
+    };
+    let run = || {
+        full.pool.transaction(|tx| {
+            assert!(tx.get(&full.map, 20)?.is_some());
+            tx.insert(&full.map, 200, &long(1))
+        })
+    };
+    assert!(is_refused(&instead(pause, run)));
+    assert_eq!(count.get(), MOST_OF_READER);
+    drop(entries);
+    run().unwrap();
+    full.sound();
+}
+
+/// A word says all of a value that has no record, so it does not matter whether its leaf has changed meanwhile.
+#[test]
+fn what_changes_beside_words_while_a_transaction_waits_is_no_conflict() {
+    for writes in 1..3 {
+        let full = Full::new();
+        let mut tx = full.pool.begin();
+        assert_eq!(tx.get(&full.tree, 20).unwrap(), Some(2));
+        assert!(tx.range(&full.tree, 1000..1001).unwrap().next().is_some());
+        (0..writes).for_each(|i| tx.insert(&full.map, 200 + 10 * i, &long(i)).unwrap());
+        let change = || {
+            for key in (0..40).chain(990..1010).filter(|key| ![20, 1000].contains(key)) {
+                full.tree.update(key, 7).unwrap();
+            }
+        };
+        let (result, pauses) = full.beside(iterator, (SOON, change), || tx.commit());
+        assert!(result.is_ok() && pauses > SOON, "{result:?}");
+        assert_eq!(full.map.get(200).unwrap(), Some(long(0)));
+        full.sound();
+    }
+}

@@ -190,18 +190,36 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         from_left: bool,
     ) -> Result<Option<Item<N::Keys>>, Fault> {
         for _ in 0..*many {
-            let Some(i) = (if from_left { left.next() } else { left.next_back() }) else { break };
-            let key = self.key(entries[i], rest)?;
-            if items.back().is_some_and(|(before, _)| if from_left { key <= *before } else { key >= *before }) {
-                return Err(out_of_order::<N::Keys>(entries[i]));
+            let mut ahead = left.clone();
+            let Some(i) = (if from_left { ahead.next() } else { ahead.next_back() }) else { break };
+            match self.item(entries[i], rest, items.back(), from_left) {
+                Ok(item) => items.push_back(item),
+                // Those before it come first.
+                Err(_) if !items.is_empty() => break,
+                Err(fault) => return Err(fault),
             }
-            items.push_back((key, self.stored(entries[i].1)?));
+            *left = ahead;
         }
         if let Some((last, _)) = items.back() {
             rest.pass(last, from_left);
         }
         *many = MANY.min(2 * *many);
         Ok(items.pop_front())
+    }
+
+    /// An entry, which lies in what no step has passed, and behind the one before it.
+    fn item(
+        &self,
+        entry: Entry,
+        rest: &Interval<N::Keys>,
+        before: Option<&Item<N::Keys>>,
+        from_left: bool,
+    ) -> Result<Item<N::Keys>, Fault> {
+        let key = self.key(entry, rest)?;
+        if before.is_some_and(|(before, _)| if from_left { key <= *before } else { key >= *before }) {
+            return Err(out_of_order::<N::Keys>(entry));
+        }
+        Ok((key, self.stored(entry.1)?))
     }
 
     /// The key of an entry, which lies in what no step has passed.

@@ -36,7 +36,7 @@ pub trait Part {
     /// What the last call has learned of the tree. Once.
     fn news(&mut self) -> News;
 
-    /// How many entries and writes scans have looked at.
+    /// How many entries and writes scans have looked at, and how many leaves were asked whether they own a key.
     #[cfg(test)]
     fn looks(&self) -> usize;
 
@@ -70,8 +70,8 @@ pub trait Part {
     /// Gives up the records that were written, and lets others use the space of those that were read.
     fn let_go_of_space(&mut self);
 
-    /// Keeps what was read from being used again, as before. Returns false if any leaf has changed meanwhile: then it may
-    /// have been used again.
+    /// Keeps what was read from being used again, as before. Returns false if any leaf with records has changed meanwhile: then
+    /// what it had may have been used again.
     fn hold_again(&mut self) -> bool;
 
     /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
@@ -256,7 +256,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
 
     #[cfg(test)]
     fn looks(&self) -> usize {
-        self.looks.get()
+        self.looks.get() + self.together.looks.get()
     }
 
     fn refresh(&mut self) -> Result<bool, Fault> {
@@ -309,8 +309,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             return true;
         }
         self.begin();
-        // From here on, the records stay to which the slots of these versions point.
-        self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
+        // From here on, the records stay to which the slots of these versions point. A word that is a value means the same
+        // whatever has come between.
+        self.reading.is_none() || self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
     }
 
     fn change(&self, is_valid: &dyn Fn((u64, Version)) -> bool) -> Result<Option<Before>, Fault> {
@@ -335,17 +336,12 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 
     fn guard(&mut self) -> Result<bool, Fault> {
-        let Self { reads, together, .. } = self;
-        for seen in reads.seen() {
-            if !together.guard(seen.at)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(self.together.guard(self.reads.seen().map(|seen| seen.at))?)
     }
 
     fn is_same(&self) -> Result<bool, Fault> {
-        self.reads.is_same(|key| self.together.get(key), |interval| Ok(self.together.entries(interval)?))
+        let locked = self.together.by_fence();
+        self.reads.is_same(|key| locked.get(key), |interval| Ok(locked.entries(interval)?))
     }
 
     fn lock(&mut self, may_wait: bool) -> Result<bool, Fault> {

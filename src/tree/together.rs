@@ -3,6 +3,7 @@
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
+use super::node::OwnedOf;
 use super::range::{Edges, Unread, no_less};
 use super::write::Gather;
 use super::writes::{Write, Writes};
@@ -14,6 +15,7 @@ use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
 use crate::node::{Defer, Entry, Keys, RefOf, Side, Space};
+use std::collections::BTreeMap;
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.
 const FAR: usize = 64;
@@ -32,16 +34,35 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     new: usize,
     added: u64,
     removed: u64,
+    /// How many leaves were asked whether they own a key.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<usize>,
 }
 
 impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
-        Self { tree, held: Vec::new(), guards: Vec::new(), to_post: Vec::new(), new: 0, added: 0, removed: 0 }
+        Self {
+            tree,
+            held: Vec::new(),
+            guards: Vec::new(),
+            to_post: Vec::new(),
+            new: 0,
+            added: 0,
+            removed: 0,
+            #[cfg(test)]
+            looks: Default::default(),
+        }
     }
 
-    /// Locks a leaf that was only read, without waiting for it. Returns false if it is not to be had.
-    pub(crate) fn guard(&mut self, at: u64) -> Result<bool, Broken> {
-        if self.locked().all(|leaf| leaf.at != at) {
+    /// Locks leaves that were only read, without waiting for them. Returns false if one is not to be had.
+    pub(crate) fn guard(&mut self, read: impl Iterator<Item = u64>) -> Result<bool, Broken> {
+        let mut mine: Vec<u64> = self.locked().map(|leaf| leaf.at).collect();
+        mine.sort_unstable();
+        let mut read: Vec<u64> = read.filter(|at| mine.binary_search(at).is_err()).collect();
+        read.sort_unstable();
+        read.dedup();
+        self.guards.reserve(read.len());
+        for at in read {
             let Some(leaf) = self.tree.leaves.try_lock(at)? else { return Ok(false) };
             self.guards.push(leaf);
         }
@@ -52,31 +73,16 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
         self.guards.iter().chain(&self.held)
     }
 
-    /// The locked leaf that owns a key.
-    fn owner(&self, key: RefOf<'_, N>) -> Option<&Locked<'t, N>> {
-        self.locked().find(|leaf| self.owns(leaf, key).unwrap_or(false))
+    /// The leaves that are locked, to look for what was read in them.
+    pub(crate) fn by_fence(&self) -> ByFence<'_, 't, N, M> {
+        let low = |leaf: &Locked<'t, N>| N::Keys::low(&self.edges(leaf));
+        ByFence { of: self, leaves: self.locked().map(|leaf| (low(leaf), leaf)).collect() }
     }
 
-    /// The word of a key, whose leaf is locked; `None` if it is not.
-    pub(crate) fn get(&self, key: RefOf<'_, N>) -> Option<Option<u64>> {
-        let leaves = &self.tree.leaves;
-        let leaf = self.owner(key)?;
-        Some(leaves.search(leaf, key).ok().map(|place| leaves.value(leaf, place)))
-    }
-
-    /// The entries of an interval, whose leaves are locked; `None` if one of them is not.
-    pub(crate) fn entries(&self, interval: Unread<N>) -> Result<Option<Vec<Entry>>, Broken> {
-        let leaves = &self.tree.leaves;
-        let (mut all, mut entries, mut unread) = (Vec::new(), Vec::new(), Some(interval));
-        while let Some(rest) = unread {
-            let Some(leaf) = self.owner(N::Keys::first(&rest)) else { return Ok(None) };
-            let (view, mut edges) = (leaf.view(), Edges::<N>::default());
-            let count = leaves.entries_in(&view, N::Keys::span(&rest), &mut entries);
-            all.extend(entries.drain(..).take(count));
-            N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
-            unread = N::Keys::beyond(rest, &edges).map_err(|NoLess| no_less(leaf.at))?;
-        }
-        Ok(Some(all))
+    fn edges(&self, leaf: &Locked<'t, N>) -> Edges<N> {
+        let (leaves, view, mut edges) = (&self.tree.leaves, leaf.view(), Edges::<N>::default());
+        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        edges
     }
 
     /// The leaves that are held, with the versions that they had before.
@@ -97,7 +103,43 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     }
 
     fn owns(&self, leaf: &Locked<'t, N>, key: RefOf<'_, N>) -> Result<bool, Broken> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         Ok(self.tree.leaves.side(leaf.at, leaf.range(), key)? == Side::Within)
+    }
+}
+
+/// Leaves that are locked, by their lower fence keys: however many there are, the one that owns a key takes one search.
+pub(crate) struct ByFence<'h, 't, N: TreeNode, M: Medium> {
+    of: &'h Together<'t, N, M>,
+    leaves: BTreeMap<OwnedOf<N>, &'h Locked<'t, N>>,
+}
+
+impl<'t, N: TreeNode, M: Medium> ByFence<'_, 't, N, M> {
+    /// The locked leaf that owns a key.
+    fn owner(&self, key: RefOf<'_, N>) -> Option<&Locked<'t, N>> {
+        let leaf = N::Keys::floor(&self.leaves, key).copied();
+        leaf.filter(|leaf| self.of.owns(leaf, key).unwrap_or(false))
+    }
+
+    /// The word of a key, whose leaf is locked; `None` if it is not.
+    pub(crate) fn get(&self, key: RefOf<'_, N>) -> Option<Option<u64>> {
+        let leaves = &self.of.tree.leaves;
+        let leaf = self.owner(key)?;
+        Some(leaves.search(leaf, key).ok().map(|place| leaves.value(leaf, place)))
+    }
+
+    /// The entries of an interval, whose leaves are locked; `None` if one of them is not.
+    pub(crate) fn entries(&self, interval: Unread<N>) -> Result<Option<Vec<Entry>>, Broken> {
+        let leaves = &self.of.tree.leaves;
+        let (mut all, mut entries, mut unread) = (Vec::new(), Vec::new(), Some(interval));
+        while let Some(rest) = unread {
+            let Some(leaf) = self.owner(N::Keys::first(&rest)) else { return Ok(None) };
+            let count = leaves.entries_in(&leaf.view(), N::Keys::span(&rest), &mut entries);
+            all.extend(entries.drain(..).take(count));
+            unread = N::Keys::beyond(rest, &self.of.edges(leaf)).map_err(|NoLess| no_less(leaf.at))?;
+        }
+        Ok(Some(all))
     }
 }
 

@@ -213,6 +213,56 @@ fn a_step_of_a_scan_costs_the_same_whatever_was_read_and_written() {
     steps_cost_the_same::<Texts>();
 }
 
+/// A scan looks up more than one entry at a time. One that is damaged is none that hides those before it.
+#[test]
+fn what_lies_before_a_damaged_entry_comes_first() {
+    let pool = pool(512 << 10);
+    let table = Records::create(&pool);
+    (0..40).for_each(|key| table.put(key, Some(key)));
+    let (word, _) = table.state().get_seen(20).unwrap();
+    pool.state.medium.store(word.unwrap(), u64::MAX);
+    for writes in [false, true] {
+        for from_left in [true, false] {
+            let mut tx = pool.begin();
+            if writes {
+                table.put_in(&mut tx, 39, Some(39));
+            }
+            let mut scan = table.scan(&mut tx, ALL).unwrap();
+            let mut next = || if from_left { scan.next() } else { scan.next_back() };
+            for i in 0..if from_left { 20 } else { 19 } {
+                let key = if from_left { i } else { 39 - i };
+                assert_eq!(Records::numbers(next().unwrap().unwrap()), (key, key));
+            }
+            assert!(matches!(next(), Some(Err(Error { kind: ErrorKind::Corrupt { .. }, .. }))));
+            assert!(next().is_none());
+        }
+    }
+}
+
+/// What was read in many leaves is looked for in one of them each, while all of them are locked.
+fn leaves_are_looked_at_once<T: Numbers>() {
+    const COUNT: u64 = if cfg!(miri) { 60 } else { 1200 };
+    let pool = pool(4 << 20);
+    let table = T::create(&pool);
+    (0..COUNT).for_each(|i| table.put(1000 + i, Some(i)));
+    let mut tx = pool.begin();
+    assert_eq!(table.scan(&mut tx, ALL).unwrap().count(), COUNT as usize);
+    (0..COUNT / 2).for_each(|i| assert_eq!(table.get_in(&mut tx, 1000 + 2 * i).unwrap(), Some(2 * i)));
+    let (reads, before) = (tx.reads(), looks(&tx));
+    let part = tx.parts[0].part_mut();
+    let is_same = part.guard().unwrap() && part.is_same().unwrap();
+    part.unlock(false);
+    let looked = looks(&tx) - before;
+    assert!(is_same && looked <= 2 * reads, "{looked} looks for {reads} reads");
+}
+
+#[test]
+fn what_was_read_is_looked_for_in_one_leaf() {
+    leaves_are_looked_at_once::<PTree<OneLine<7>, Any>>();
+    leaves_are_looked_at_once::<Records>();
+    leaves_are_looked_at_once::<Texts>();
+}
+
 /// A transaction that removes without looking passes over what it has removed, once.
 #[test]
 fn what_was_removed_is_passed_once() {
@@ -259,6 +309,34 @@ fn what_has_come_since_is_a_conflict_where_all_was_removed() {
         (0..200).for_each(|i| table.put(i, Some(i)));
         table.put(300, None);
     }
+}
+
+/// The same, if it reads other keys in between, of which each read is one more to be compared.
+#[test]
+fn what_has_come_since_is_a_conflict_however_much_is_read() {
+    let pool = pool(4 << 20);
+    let table = Texts::create(&pool);
+    (0..200).for_each(|i| table.put(i, Some(i)));
+    let mut tx = pool.begin();
+    (0..100).for_each(|i| table.put_in(&mut tx, i, None));
+    let taken = (Bound::Unbounded, Bound::Excluded(100));
+    assert!(table.scan(&mut tx, taken).unwrap().next().is_none());
+    tx.lost = PASSES;
+    assert_eq!(table.get_in(&mut tx, 150).unwrap(), Some(150));
+    assert!(tx.moment.is_some());
+    table.put(50, Some(1000));
+    let mut rounds = 0;
+    let error = loop {
+        rounds += 1;
+        assert!(rounds < 1000, "it does not come to see the change");
+        assert_eq!(table.get_in(&mut tx, 150).unwrap(), Some(150));
+        assert_eq!(table.get_in(&mut tx, 160).unwrap(), Some(160));
+        match table.scan(&mut tx, taken).unwrap().next().transpose() {
+            Ok(found) => assert_eq!(found, None),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind, ErrorKind::Conflict));
 }
 
 /// Reads twenty of two hundred entries in some way.
