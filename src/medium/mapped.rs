@@ -14,6 +14,7 @@ mod places;
 mod reach;
 #[cfg(target_os = "linux")]
 mod storable;
+mod syncs;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
@@ -47,6 +48,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use syncs::Syncs;
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
@@ -90,6 +92,7 @@ pub struct Mapped {
     #[cfg(target_os = "linux")]
     covered: Covered,
     file: Locked,
+    syncs: Syncs,
     /// Whether the file is in memory only (tmpfs).
     #[cfg(target_os = "linux")]
     in_memory: bool,
@@ -259,6 +262,7 @@ impl Mapped {
             #[cfg(target_os = "linux")]
             in_memory: rustix::fs::fstatfs(&*file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
+            syncs: Syncs::default(),
             name,
             domain: forced().unwrap_or(detected),
             detected,
@@ -469,7 +473,7 @@ impl Mapped {
         let made = self.map.extend(&self.file, grown as usize).and_then(|()| self.claim(at, len, grown));
         let made = made.and_then(|()| match &self.journal {
             // The length is on the disk before anything refers to what is in it.
-            Some(journal) => journal.resize(grown, || self.file.sync_all()),
+            Some(journal) => journal.resize(grown, || self.syncs.sync(&self.file, File::sync_all)),
             None => Ok(()),
         });
         match made {
@@ -643,7 +647,7 @@ impl Medium for Mapped {
         // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
         self.map.flush()?;
-        self.file.sync_data()
+        self.syncs.sync(&self.file, File::sync_data)
     }
 
     #[inline]
@@ -729,7 +733,7 @@ impl Medium for Mapped {
         let len = len.min(before).next_multiple_of(8);
         if len >= before {
             // An earlier cut may have failed when it was synced.
-            return self.file.sync_all();
+            return self.syncs.sync(&self.file, File::sync_all);
         }
         if let Some(journal) = &self.journal {
             // The log must not name what the file does not have.
@@ -761,8 +765,8 @@ impl Medium for Mapped {
             word.store(0, Ordering::Relaxed);
         }
         match &self.journal {
-            Some(journal) => journal.resize(len, || self.file.sync_all()),
-            None => self.file.sync_all(),
+            Some(journal) => journal.resize(len, || self.syncs.sync(&self.file, File::sync_all)),
+            None => self.syncs.sync(&self.file, File::sync_all),
         }
     }
 

@@ -316,18 +316,21 @@ impl FileMap {
     }
 
     /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
-    /// mapping, whose stores would be gone. A hint.
-    pub(super) fn forget(&self, file: &File, range: &std::ops::Range<u64>) {
-        use std::os::fd::AsRawFd;
-        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return };
+    /// mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells whoever writes what the disk could not
+    /// take, and nobody later.
+    pub(super) fn forget(
+        &self,
+        file: &File,
+        range: &std::ops::Range<u64>,
+        write: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return Ok(()) };
         let (at, len) = (range.start, range.end - range.start);
         // SAFETY: whole pages of a shared mapping: the next access finds the file's page again.
         let _ = unsafe { madvise(start, len as usize, Advice::LinuxDontNeed) };
-        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-        // An error is kept for the next sync.
-        // SAFETY: it has no preconditions.
-        let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, all) };
+        write()?;
         let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
+        Ok(())
     }
 
     /// Bytes from the start on that are mapped.

@@ -14,6 +14,7 @@ use super::file::has_blocks;
 use super::pages::{HUGE_PAGE, page};
 use rustix::io::Errno;
 use rustix::mm::Advice;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages.
+    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages, or write others.
     pub(super) fn make_storable(&self, pages: &Range<u64>) -> io::Result<()> {
         if pages.is_empty() {
             return Ok(());
@@ -35,7 +36,8 @@ impl Mapped {
             Err(Errno::FAULT) => {
                 // Folios are made anew, as small as may be.
                 let end = whole.end.next_multiple_of(HUGE_PAGE).min(self.map.mapped());
-                self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end));
+                let write = || self.syncs.sync(&self.file, File::sync_data);
+                self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end), write)?;
                 match store() {
                     Err(Errno::FAULT) if populate(self, whole.clone(), Advice::LinuxPopulateRead).is_err() => {
                         Err(Errno::IO.into())

@@ -676,6 +676,30 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
     }
 }
 
+/// The system tells a failure once, to whoever asks first.
+#[test]
+fn a_sync_that_failed_fails_from_then_on() {
+    let scratch = Scratch::new();
+    let pool = crate::Pool::options().open(scratch.path()).unwrap();
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    syncs::failing::next(1);
+    assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Io { .. }));
+    let error = pool.close().unwrap_err();
+    assert!(format!("{error:?}").contains("an earlier sync of the file failed"), "{error:?}");
+    // As after a kill.
+    let pool = crate::Pool::options().open(scratch.path()).unwrap();
+    assert!(!pool.stat().was_clean);
+    pool.close().unwrap();
+    // Folios are made anew: what was in them is written first, and the caller asked for space only.
+    let m = scratch.again(Mapping::Write);
+    put(&m, m.accessible() - 8, 6);
+    storable::failing::next(1, 0);
+    syncs::failing::next(1);
+    let space = m.reserve(m.accessible(), 4096);
+    let written = m.sync();
+    assert!(space.is_err() && written.is_err(), "{space:?}, {written:?}");
+}
+
 #[test]
 fn what_lies_beside_a_hole_can_be_stored_to() {
     let scratch = Scratch::new();
