@@ -274,9 +274,10 @@ impl FileMap {
         let (at, len) = (range.start as usize, (range.end - range.start) as usize);
         let start = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
         let (protection, flags) = self.how.flags();
-        self.how.check(file, at, len)?;
+        self.how.check(file, at, len).map_err(addresses::refused)?;
         // SAFETY: a part of this very mapping, which nobody has a use for.
-        unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) }?;
+        let shown = unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) };
+        shown.map_err(|error| addresses::refused(error.into()))?;
         Ok(())
     }
 
