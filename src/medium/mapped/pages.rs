@@ -13,10 +13,7 @@ use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The smallest unit that the system maps.
-pub(super) const PAGE: u64 = 4096;
-
-/// The next larger unit, where there is one.
+/// The unit that the system maps beside a [`page`], where there is one.
 pub(super) const HUGE_PAGE: u64 = 2 << 20;
 
 /// The advice to put huge pages into a range now. Not every C library names it.
@@ -386,8 +383,12 @@ impl Drop for FileMap {
     }
 }
 
-/// Bytes of a page of this machine.
+/// Bytes of a page of this machine, the smallest unit that it maps: 4 KiB, on some 16 or 64.
 pub(super) fn page() -> usize {
+    #[cfg(all(test, not(any(bristlecone_loom, miri))))]
+    if let Some(bytes) = super::tests::PAGE.get() {
+        return bytes;
+    }
     rustix::param::page_size()
 }
 

@@ -9,6 +9,12 @@ use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 
 const MIB: u64 = 1 << 20;
+
+thread_local! {
+    /// The bytes of a page for this thread, if they are not the machine's.
+    pub(super) static PAGE: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
 const REACH: u64 = 64 * MIB;
 const UUID: [u64; 2] = [3, 4];
 
@@ -228,6 +234,28 @@ fn threads_use_a_mapping_while_it_grows() {
 fn what_is_released_is_given_back_and_can_be_used_again() {
     release_and_use(&Scratch::new());
     Scratch::in_memory().iter().for_each(release_and_use);
+}
+
+#[test]
+fn what_is_given_back_are_whole_pages_of_the_machine() {
+    const LARGE: u64 = 64 << 10;
+    let Some(scratch) = Scratch::in_memory() else { return };
+    let m = scratch.with(4 * MIB, false);
+    if !m.in_memory {
+        return;
+    }
+    PAGE.set(Some(LARGE as usize));
+    m.reserve(0, 4 * MIB).unwrap();
+    for at in [4096, 3 * LARGE - 8, 3 * LARGE] {
+        put(&m, at, 7);
+    }
+    m.release(4096, 3 * LARGE - 8192).unwrap();
+    for (pages, is_covered) in [(0..LARGE, false), (LARGE..LARGE + 4096, true), (2 * LARGE..MIB, false)] {
+        assert_eq!(m.covered.overlap(&pages), is_covered, "{pages:?}");
+    }
+    assert_eq!([4096, 3 * LARGE - 8, 3 * LARGE].map(|at| m.load(at)), [7; 3]);
+    m.reserve(0, 4 * MIB).unwrap();
+    PAGE.set(None);
 }
 
 fn release_and_use(scratch: &Scratch) {
