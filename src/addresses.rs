@@ -85,7 +85,7 @@ pub(crate) fn refused(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::OutOfMemory {
         return error;
     }
-    let what = "the process has too few addresses left for it (`ulimit -v`), no memory (`ulimit -d`), or as many mappings as it \
-                may have (`vm.max_map_count`)";
+    let what = "the process has too few addresses left for it (`ulimit -v`), no memory (`ulimit -d`, `vm.overcommit_memory`), or as many \
+                mappings as it may have (`vm.max_map_count`)";
     io::Error::new(io::ErrorKind::OutOfMemory, what)
 }

@@ -14,6 +14,7 @@ mod places;
 mod reach;
 #[cfg(target_os = "linux")]
 mod storable;
+mod syncs;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
@@ -34,7 +35,7 @@ pub(super) use file::{punch, write_in_place};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
-use pages::{HUGE_PAGE, How, MADV_COLLAPSE, PAGE};
+use pages::{HUGE_PAGE, How, MADV_COLLAPSE};
 #[cfg(target_os = "linux")]
 use parking_lot::Mutex;
 pub(crate) use reach::Reach;
@@ -47,6 +48,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use syncs::Syncs;
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
@@ -90,6 +92,7 @@ pub struct Mapped {
     #[cfg(target_os = "linux")]
     covered: Covered,
     file: Locked,
+    syncs: Syncs,
     /// Whether the file is in memory only (tmpfs).
     #[cfg(target_os = "linux")]
     in_memory: bool,
@@ -259,6 +262,7 @@ impl Mapped {
             #[cfg(target_os = "linux")]
             in_memory: rustix::fs::fstatfs(&*file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
+            syncs: Syncs::default(),
             name,
             domain: forced().unwrap_or(detected),
             detected,
@@ -327,7 +331,7 @@ impl Mapped {
     /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the page. A hint.
     #[cfg(target_os = "linux")]
     fn populate(&self, at: u64, len: u64) {
-        let pages = at.next_multiple_of(PAGE)..(at + len) / PAGE * PAGE;
+        let pages = at.next_multiple_of(page())..(at + len) / page() * page();
         let _ = self.populate_pages(pages, Advice::LinuxPopulateRead);
     }
 
@@ -349,7 +353,7 @@ impl Mapped {
         });
         for start in holes {
             let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
-            if self.populate_pages(start..start + PAGE, Advice::LinuxPopulateWrite).is_err() {
+            if self.populate_pages(start..start + page(), Advice::LinuxPopulateWrite).is_err() {
                 break;
             }
             // SAFETY: whole pages of the mapping; collapsing changes no content.
@@ -411,7 +415,7 @@ impl Mapped {
             && hole < end
         {
             let data = seek(&*self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
-            let pages = hole / PAGE * PAGE..data.next_multiple_of(PAGE);
+            let pages = hole / page() * page()..data.next_multiple_of(page());
             if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -469,7 +473,7 @@ impl Mapped {
         let made = self.map.extend(&self.file, grown as usize).and_then(|()| self.claim(at, len, grown));
         let made = made.and_then(|()| match &self.journal {
             // The length is on the disk before anything refers to what is in it.
-            Some(journal) => journal.resize(grown, || self.file.sync_all()),
+            Some(journal) => journal.resize(grown, || self.syncs.sync(&self.file, File::sync_all)),
             None => Ok(()),
         });
         match made {
@@ -496,8 +500,7 @@ impl Mapped {
             return self.readable(at, len);
         }
         // Whole pages: a store takes the space of a page, whose blocks may be smaller. So does a checkpoint.
-        let page = pages::page() as u64;
-        let pages = at / page * page..(at + len).next_multiple_of(page).min(behind);
+        let pages = at / page() * page()..(at + len).next_multiple_of(page()).min(behind);
         if let Some(journal) = &self.journal {
             // Not its memory: private pages that are there without need only take space.
             journal.retain(pages.clone());
@@ -643,7 +646,7 @@ impl Medium for Mapped {
         // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
         self.map.flush()?;
-        self.file.sync_data()
+        self.syncs.sync(&self.file, File::sync_data)
     }
 
     #[inline]
@@ -699,7 +702,7 @@ impl Medium for Mapped {
         #[cfg(target_os = "linux")]
         if self.mapping == Mapping::Write {
             let end = at.saturating_add(len).min(self.accessible());
-            let pages = at.min(end).next_multiple_of(PAGE)..end / PAGE * PAGE;
+            let pages = at.min(end).next_multiple_of(page())..end / page() * page();
             if pages.start < pages.end {
                 match &self.journal {
                     Some(journal) => journal.release(pages),
@@ -729,14 +732,14 @@ impl Medium for Mapped {
         let len = len.min(before).next_multiple_of(8);
         if len >= before {
             // An earlier cut may have failed when it was synced.
-            return self.file.sync_all();
+            return self.syncs.sync(&self.file, File::sync_all);
         }
         if let Some(journal) = &self.journal {
             // The log must not name what the file does not have.
             journal.empty()?;
             journal.retain(len..before);
         }
-        let end = before.min(len.next_multiple_of(PAGE));
+        let end = before.min(len.next_multiple_of(page()));
         self.publish(len);
         // The mapping first: a word of it that the file does not have any more would end the process with a signal, and a thread
         // that has looked at the length before may access it only now.
@@ -761,8 +764,8 @@ impl Medium for Mapped {
             word.store(0, Ordering::Relaxed);
         }
         match &self.journal {
-            Some(journal) => journal.resize(len, || self.file.sync_all()),
-            None => self.file.sync_all(),
+            Some(journal) => journal.resize(len, || self.syncs.sync(&self.file, File::sync_all)),
+            None => self.syncs.sync(&self.file, File::sync_all),
         }
     }
 
@@ -872,6 +875,12 @@ fn boot() -> u64 {
 #[cfg(not(target_os = "linux"))]
 fn boot() -> u64 {
     0
+}
+
+/// Bytes of a page of this machine.
+#[cfg(target_os = "linux")]
+fn page() -> u64 {
+    pages::page() as u64
 }
 
 /// The domain that [`FORCE_DOMAIN`] names.

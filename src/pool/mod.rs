@@ -280,8 +280,8 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the changes since
-    /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal;
-    /// [`ErrorKind::Forked`].
+    /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal: then every further
+    /// sync of the open pool fails, and so does closing it. [`ErrorKind::Forked`].
     ///
     /// # Complexity
     ///

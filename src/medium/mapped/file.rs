@@ -353,6 +353,17 @@ pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
 /// cannot reserve (network, FUSE, ext3). There, space is taken by whoever stores.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+    reserve_by(file, at, len, allocate)
+}
+
+#[cfg(target_os = "linux")]
+fn reserve_by(
+    file: &File,
+    at: u64,
+    len: u64,
+    allocate: impl FnOnce(&File, u64, u64) -> io::Result<bool>,
+) -> io::Result<Option<u64>> {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
     use rustix::fs::{SeekFrom, seek};
     // Asking is cheaper than reserving again.
     // Some file systems know of no holes: they must have at least as many blocks as the range needs.
@@ -362,8 +373,8 @@ pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>>
         return Ok(None);
     }
     match allocate(file, hole, at + len - hole) {
-        // To reserve again what is reserved, xfs wants some space, too.
-        Err(error) if error.kind() == io::ErrorKind::StorageFull && has_blocks(file, &(hole..at + len)) => {}
+        // To reserve again what is reserved, xfs wants some space, too, of the disk and of its user's quota.
+        Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) && has_blocks(file, &(hole..at + len)) => {}
         result => _ = result?,
     }
     Ok(Some(hole))
@@ -519,6 +530,27 @@ pub(super) mod tests {
         }
         punch(&file, 100 * PAGE, PAGE).unwrap();
         assert!(!has_blocks(&file, &(0..200 * PAGE)) && has_blocks(&file, &(101 * PAGE..200 * PAGE)));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "it has files")]
+    fn what_has_its_blocks_is_reserved_whatever_the_system_says() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = File::create(scratch.path().join("words")).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let by = |error: rustix::io::Errno, at, len| reserve_by(&file, at, len, |_, _, _| Err(error.into()));
+        if !allocate(&file, 0, 4096).unwrap()
+            || !has_blocks(&file, &(0..4096))
+            || by(rustix::io::Errno::IO, 0, 4096).is_ok()
+        {
+            eprintln!("skipped: this file system does not tell what is a hole");
+            return;
+        }
+        for error in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
+            assert_eq!(by(error, 0, 4096).unwrap(), Some(0));
+            assert_eq!(by(error, 0, 8192).unwrap_err().raw_os_error(), Some(error.raw_os_error()));
+        }
     }
 
     /// The copy stands for a child of another thread, between fork and exec.

@@ -13,10 +13,7 @@ use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The smallest unit that the system maps.
-pub(super) const PAGE: u64 = 4096;
-
-/// The next larger unit, where there is one.
+/// The unit that the system maps beside a [`page`], where there is one.
 pub(super) const HUGE_PAGE: u64 = 2 << 20;
 
 /// The advice to put huge pages into a range now. Not every C library names it.
@@ -274,9 +271,10 @@ impl FileMap {
         let (at, len) = (range.start as usize, (range.end - range.start) as usize);
         let start = self.part(range).ok_or(io::ErrorKind::InvalidInput)?;
         let (protection, flags) = self.how.flags();
-        self.how.check(file, at, len)?;
+        self.how.check(file, at, len).map_err(addresses::refused)?;
         // SAFETY: a part of this very mapping, which nobody has a use for.
-        unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) }?;
+        let shown = unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) };
+        shown.map_err(|error| addresses::refused(error.into()))?;
         Ok(())
     }
 
@@ -316,18 +314,21 @@ impl FileMap {
     }
 
     /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
-    /// mapping, whose stores would be gone. A hint.
-    pub(super) fn forget(&self, file: &File, range: &std::ops::Range<u64>) {
-        use std::os::fd::AsRawFd;
-        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return };
+    /// mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells whoever writes what the disk could not
+    /// take, and nobody later.
+    pub(super) fn forget(
+        &self,
+        file: &File,
+        range: &std::ops::Range<u64>,
+        write: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return Ok(()) };
         let (at, len) = (range.start, range.end - range.start);
         // SAFETY: whole pages of a shared mapping: the next access finds the file's page again.
         let _ = unsafe { madvise(start, len as usize, Advice::LinuxDontNeed) };
-        let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-        // An error is kept for the next sync.
-        // SAFETY: it has no preconditions.
-        let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, all) };
+        write()?;
         let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
+        Ok(())
     }
 
     /// Bytes from the start on that are mapped.
@@ -382,8 +383,12 @@ impl Drop for FileMap {
     }
 }
 
-/// Bytes of a page of this machine.
+/// Bytes of a page of this machine, the smallest unit that it maps: 4 KiB, on some 16 or 64.
 pub(super) fn page() -> usize {
+    #[cfg(all(test, not(any(bristlecone_loom, miri))))]
+    if let Some(bytes) = super::tests::PAGE.get() {
+        return bytes;
+    }
     rustix::param::page_size()
 }
 

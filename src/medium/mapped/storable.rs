@@ -9,11 +9,12 @@
 //! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages there are
 //!   stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the rest of the folio has space, too.
 
-use super::Mapped;
 use super::file::has_blocks;
-use super::pages::{HUGE_PAGE, page};
+use super::pages::HUGE_PAGE;
+use super::{Mapped, page};
 use rustix::io::Errno;
 use rustix::mm::Advice;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -22,12 +23,12 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages.
+    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages, or write others.
     pub(super) fn make_storable(&self, pages: &Range<u64>) -> io::Result<()> {
         if pages.is_empty() {
             return Ok(());
         }
-        let whole = pages.start..pages.end.next_multiple_of(page() as u64);
+        let whole = pages.start..pages.end.next_multiple_of(page());
         let store = || populate(self, whole.clone(), Advice::LinuxPopulateWrite);
         match store() {
             // Linux before 5.14 does not know it. It has no large folios either.
@@ -35,7 +36,8 @@ impl Mapped {
             Err(Errno::FAULT) => {
                 // Folios are made anew, as small as may be.
                 let end = whole.end.next_multiple_of(HUGE_PAGE).min(self.map.mapped());
-                self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end));
+                let write = || self.syncs.sync(&self.file, File::sync_data);
+                self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end), write)?;
                 match store() {
                     Err(Errno::FAULT) if populate(self, whole.clone(), Advice::LinuxPopulateRead).is_err() => {
                         Err(Errno::IO.into())
@@ -51,7 +53,7 @@ impl Mapped {
     /// Makes the ends of a reserved range storable, as far as a hole may follow there in the same folio. What lies from `done` on
     /// is storable.
     pub(super) fn hold_ends(&self, pages: &Range<u64>, done: u64) -> io::Result<()> {
-        let page = page() as u64;
+        let page = page();
         let first = pages.start..(pages.start + page).min(pages.end);
         let last = pages.start.max(pages.end.saturating_sub(1) / page * page)..pages.end;
         if !pages.start.is_multiple_of(HUGE_PAGE) && first.start < done {
@@ -65,7 +67,7 @@ impl Mapped {
 
     /// The same for the pages beside a range that was given back, if they have space: the folio there may still be in one piece.
     pub(super) fn hold_beside(&self, pages: &Range<u64>) -> io::Result<()> {
-        let page = page() as u64;
+        let page = page();
         let before = pages.start.saturating_sub(page)..pages.start;
         let behind = pages.end..(pages.end + page).min(self.map.mapped());
         for (end, beside) in [(pages.start, before), (pages.end, behind)] {

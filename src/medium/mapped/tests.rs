@@ -9,6 +9,12 @@ use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 
 const MIB: u64 = 1 << 20;
+
+thread_local! {
+    /// The bytes of a page for this thread, if they are not the machine's.
+    pub(super) static PAGE: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
 const REACH: u64 = 64 * MIB;
 const UUID: [u64; 2] = [3, 4];
 
@@ -228,6 +234,28 @@ fn threads_use_a_mapping_while_it_grows() {
 fn what_is_released_is_given_back_and_can_be_used_again() {
     release_and_use(&Scratch::new());
     Scratch::in_memory().iter().for_each(release_and_use);
+}
+
+#[test]
+fn what_is_given_back_are_whole_pages_of_the_machine() {
+    const LARGE: u64 = 64 << 10;
+    let Some(scratch) = Scratch::in_memory() else { return };
+    let m = scratch.with(4 * MIB, false);
+    if !m.in_memory {
+        return;
+    }
+    PAGE.set(Some(LARGE as usize));
+    m.reserve(0, 4 * MIB).unwrap();
+    for at in [4096, 3 * LARGE - 8, 3 * LARGE] {
+        put(&m, at, 7);
+    }
+    m.release(4096, 3 * LARGE - 8192).unwrap();
+    for (pages, is_covered) in [(0..LARGE, false), (LARGE..LARGE + 4096, true), (2 * LARGE..MIB, false)] {
+        assert_eq!(m.covered.overlap(&pages), is_covered, "{pages:?}");
+    }
+    assert_eq!([4096, 3 * LARGE - 8, 3 * LARGE].map(|at| m.load(at)), [7; 3]);
+    m.reserve(0, 4 * MIB).unwrap();
+    PAGE.set(None);
 }
 
 fn release_and_use(scratch: &Scratch) {
@@ -674,6 +702,30 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
         put(&m, MIB, 7);
         assert_eq!([MIB - 8, MIB].map(|at| m.load(at)), [6, 7]);
     }
+}
+
+/// The system tells a failure once, to whoever asks first.
+#[test]
+fn a_sync_that_failed_fails_from_then_on() {
+    let scratch = Scratch::new();
+    let pool = crate::Pool::options().open(scratch.path()).unwrap();
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    syncs::failing::next(1);
+    assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Io { .. }));
+    let error = pool.close().unwrap_err();
+    assert!(format!("{error:?}").contains("an earlier sync of the file failed"), "{error:?}");
+    // As after a kill.
+    let pool = crate::Pool::options().open(scratch.path()).unwrap();
+    assert!(!pool.stat().was_clean);
+    pool.close().unwrap();
+    // Folios are made anew: what was in them is written first, and the caller asked for space only.
+    let m = scratch.again(Mapping::Write);
+    put(&m, m.accessible() - 8, 6);
+    storable::failing::next(1, 0);
+    syncs::failing::next(1);
+    let space = m.reserve(m.accessible(), 4096);
+    let written = m.sync();
+    assert!(space.is_err() && written.is_err(), "{space:?}, {written:?}");
 }
 
 #[test]
