@@ -5,7 +5,7 @@ use super::interval::Interval;
 use super::keys::TreeKeys;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
-use super::{MapKeys, TreeNode};
+use super::{LeafEntries, MapKeys, TreeNode};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{Defer, Entry, Keys};
@@ -14,6 +14,7 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 /// The most entries, or removals of a transaction, that are looked up at once.
 const MANY: usize = 32;
@@ -65,6 +66,8 @@ struct Piece<K: Keys> {
     /// The keys that no step has passed yet.
     rest: Interval<K>,
     entries: Vec<Entry>,
+    /// Those of the leaf that they were read in.
+    edges: Arc<K::Edges>,
     /// Which of the entries lie in `rest`.
     left: Range<usize>,
     sides: [Side<K>; 2],
@@ -86,16 +89,16 @@ struct Side<K: Keys> {
 }
 
 impl<K: Keys> Piece<K> {
-    fn new(rest: Interval<K>, entries: Vec<Entry>) -> Self {
+    fn new(rest: Interval<K>, entries: Vec<Entry>, edges: Arc<K::Edges>) -> Self {
         let side = || Side { key: None, own: VecDeque::new(), is_written: false, began: None, many: 2 };
-        Self { rest, left: 0..entries.len(), entries, sides: [side(), side()] }
+        Self { rest, left: 0..entries.len(), entries, edges, sides: [side(), side()] }
     }
 }
 
-/// The damage of an entry that has another key than its slot says: entries are read in the order of their slots.
+/// The damage of an entry.
 #[cold]
-fn out_of_order<K: MapKeys>(entry: Entry) -> Fault {
-    Broken::new(K::record(entry.1), "N3: a key that is not in order").into()
+fn damaged<K: MapKeys>(entry: Entry, invariant: &'static str) -> Fault {
+    Broken::new(K::record(entry.1), invariant).into()
 }
 
 impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
@@ -134,10 +137,11 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
                 Known::Read(start, read) if is_renewed || read.is_still(self.tree) => {
                     self.news = News::Known;
                     let entries = read.entries_in::<M>(start, &rest, self.reading.as_ref())?.to_vec();
+                    let edges = Arc::clone(&read.edges);
                     self.count(1 + entries.len());
                     *unread = rest.without((start, read.to.as_ref()), from_left);
                     rest.cut((start, read.to.as_ref()), from_left);
-                    return Ok(Some(Piece::new(rest, entries)));
+                    return Ok(Some(Piece::new(rest, entries, edges)));
                 }
                 Known::Read(start, _) => {
                     let start = start.clone();
@@ -148,8 +152,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             }
         };
         self.begin();
-        let mut entries = Vec::new();
-        let (behind, seen) = self.tree.read_seen(gap.unread(), from_left, &mut entries)?;
+        let mut leaf = LeafEntries::default();
+        let (behind, seen) = self.tree.read_leaf(gap.unread(), from_left, &mut leaf)?;
+        let (entries, edges) = (leaf.entries, Arc::new(leaf.bounds.edges));
         self.count(1 + entries.len());
         self.news = News::Read;
         let mut read = gap;
@@ -158,9 +163,9 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             Some(behind) if from_left => read.to = Some(behind.from),
             Some(behind) => read.from = behind.to.unwrap_or(read.from),
         }
-        self.reads.note(&read, &entries, seen);
+        self.reads.note(&read, (&entries, &edges), seen);
         *unread = rest.without((&read.from, read.to.as_ref()), from_left);
-        Ok(Some(Piece::new(read, entries)))
+        Ok(Some(Piece::new(read, entries, edges)))
     }
 
     /// The next entry of a piece; when there is none left, takes the piece away.
@@ -185,14 +190,14 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     /// The next entry of a piece, where there are no writes.
     fn read_on(
         &self,
-        Piece { rest, entries, left, .. }: &mut Piece<N::Keys>,
+        Piece { rest, entries, edges, left, .. }: &mut Piece<N::Keys>,
         Ready { items, many }: &mut Ready<N::Keys>,
         from_left: bool,
     ) -> Result<Option<Item<N::Keys>>, Fault> {
         for _ in 0..*many {
             let mut ahead = left.clone();
             let Some(i) = (if from_left { ahead.next() } else { ahead.next_back() }) else { break };
-            match self.item(entries[i], rest, items.back(), from_left) {
+            match self.item(entries[i], (rest, edges), items.back(), from_left) {
                 Ok(item) => items.push_back(item),
                 // Those before it come first.
                 Err(_) if !items.is_empty() => break,
@@ -211,27 +216,37 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn item(
         &self,
         entry: Entry,
-        rest: &Interval<N::Keys>,
+        of: (&Interval<N::Keys>, &<N::Keys as Keys>::Edges),
         before: Option<&Item<N::Keys>>,
         from_left: bool,
     ) -> Result<Item<N::Keys>, Fault> {
-        let key = self.key(entry, rest)?;
+        let key = self.key(entry, of)?;
         if before.is_some_and(|(before, _)| if from_left { key <= *before } else { key >= *before }) {
-            return Err(out_of_order::<N::Keys>(entry));
+            return Err(damaged::<N::Keys>(entry, "N3: a key that is not in order"));
         }
         Ok((key, self.stored(entry.1)?))
     }
 
-    /// The key of an entry, which lies in what no step has passed.
-    fn key(&self, entry: Entry, rest: &Interval<N::Keys>) -> Result<<N::Keys as Keys>::Owned, Fault> {
+    /// The key of an entry, which has the head that its slot says, and lies in what no step has passed.
+    fn key(
+        &self,
+        entry: Entry,
+        (rest, edges): (&Interval<N::Keys>, &<N::Keys as Keys>::Edges),
+    ) -> Result<<N::Keys as Keys>::Owned, Fault> {
         let key = N::Keys::with_key(entry, self.reading.as_ref(), ToOwned::to_owned)?;
-        if rest.holds(&key) { Ok(key) } else { Err(out_of_order::<N::Keys>(entry)) }
+        if !N::Keys::has_head(edges, entry.0, key.borrow()) {
+            return Err(damaged::<N::Keys>(entry, "N3: a head of another key"));
+        }
+        if !rest.holds(&key) {
+            return Err(damaged::<N::Keys>(entry, "N3: a key that is not in order"));
+        }
+        Ok(key)
     }
 
     /// The next entry of a piece, where there are writes.
     fn merge(&mut self, piece: &mut Piece<N::Keys>, from_left: bool) -> Result<Option<Item<N::Keys>>, Fault> {
         loop {
-            let Piece { rest, entries, left, sides } = &mut *piece;
+            let Piece { rest, entries, edges, left, sides } = &mut *piece;
             let side = &mut sides[usize::from(from_left)];
             let next = if from_left { left.clone().next() } else { left.clone().next_back() };
             if next.is_none() {
@@ -240,7 +255,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             } else if let Some(i) = next
                 && side.key.is_none()
             {
-                side.key = Some(self.key(entries[i], rest)?);
+                side.key = Some(self.key(entries[i], (rest, edges))?);
             }
             if side.own.front().is_some_and(|(key, _)| !rest.holds(key)) {
                 // It was passed from the other side, and so were all behind it.
@@ -320,7 +335,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         key: &<N::Keys as Keys>::Owned,
         from_left: bool,
     ) -> Result<(), Fault> {
-        let Piece { rest, entries, left, sides } = piece;
+        let Piece { rest, entries, left, sides, .. } = piece;
         let side = &mut sides[usize::from(from_left)];
         if side.began.is_none() {
             side.began = Some(if from_left { Some(rest.from.clone()) } else { rest.to.clone() });

@@ -10,6 +10,7 @@ use crate::pool::records::Reading;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The word of a key.
 struct KeyRead<K: Keys> {
@@ -22,6 +23,8 @@ struct KeyRead<K: Keys> {
 pub(super) struct IntervalRead<K: Keys> {
     pub(super) to: Option<K::Owned>,
     entries: Vec<Entry>,
+    /// Of the leaf in which the entries have their heads: that in which they were read first, if they lie in several now.
+    pub(super) edges: Arc<K::Edges>,
     /// The leaf in which the interval begins.
     seen: Seen,
     /// The others. There are some only if the leaf was split, or what it had has moved, since it was read first.
@@ -108,7 +111,7 @@ impl<K: MapKeys> Reads<K> {
     }
 
     /// Notes the entries of an interval of which nothing was known.
-    pub(super) fn note(&mut self, interval: &Interval<K>, entries: &[Entry], seen: Seen) {
+    pub(super) fn note(&mut self, interval: &Interval<K>, (entries, edges): (&[Entry], &Arc<K::Edges>), seen: Seen) {
         let Interval { from, to } = interval;
         let is_last = self.lies_behind(from);
         let touches = |left: &IntervalRead<K>| left.to.as_ref() == Some(from) && left.is_of(seen);
@@ -126,7 +129,8 @@ impl<K: MapKeys> Reads<K> {
                 start
             }
             None => {
-                let new = IntervalRead { to: to.clone(), entries: entries.to_vec(), seen, more: Vec::new() };
+                let (entries, edges) = (entries.to_vec(), Arc::clone(edges));
+                let new = IntervalRead { to: to.clone(), entries, edges, seen, more: Vec::new() };
                 self.intervals.insert(from.clone(), new);
                 from.clone()
             }
@@ -318,16 +322,23 @@ impl<K: MapKeys> IntervalRead<K> {
         tree: &TreeState<N, M>,
         start: &K::Owned,
     ) -> Result<(), Fault> {
-        let (mut now, mut piece, mut unread) = (Vec::new(), Vec::new(), Some(self.interval(start).unread()));
+        let (mut now, mut leaf, mut unread) = (Vec::new(), LeafEntries::default(), Some(self.interval(start).unread()));
         let mut leaves = Vec::new();
         while let Some(rest) = unread {
-            let (rest, seen) = tree.read_seen(rest, true, &mut piece)?;
-            now.append(&mut piece);
+            let (rest, seen) = tree.read_leaf(rest, true, &mut leaf)?;
+            now.append(&mut leaf.entries);
             leaves.push(seen);
             unread = rest;
         }
+        if !same_entries::<K>(&self.entries, &now) {
+            return Err(ErrorKind::Conflict.into());
+        }
         self.seen = leaves.remove(0);
         self.more = leaves;
-        if same_entries::<K>(&self.entries, &now) { Ok(()) } else { Err(ErrorKind::Conflict.into()) }
+        if self.more.is_empty() {
+            // What else is read in this leaf joins them, so the heads are those of this leaf from now on.
+            (self.entries, self.edges) = (now, Arc::new(leaf.bounds.edges));
+        }
+        Ok(())
     }
 }
