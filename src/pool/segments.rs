@@ -43,8 +43,6 @@ struct State {
     idle: VecDeque<u32>,
     /// The segments of roots, in their order.
     roots: Vec<u32>,
-    /// Bytes of these that are in use.
-    of_roots: u64,
     /// Bytes of the header, and of the segments that are not free.
     used: u64,
     /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is nothing to
@@ -81,7 +79,6 @@ impl Segments {
             owners: Owners::new(count)?,
             idle: VecDeque::new(),
             roots: Vec::new(),
-            of_roots: 0,
             used: HEADER,
             collapsed: None,
         };
@@ -139,8 +136,7 @@ impl Segments {
                 state.owners.add(entry.tree, segment);
             }
             if entry.kind == SegmentKind::Roots {
-                roots.push((entry.unit, segment, at));
-                state.of_roots += len;
+                roots.push((entry, segment, len, at));
             }
             self.words[segment as usize].store(word, Ordering::Relaxed);
             state.unused = segment + 1;
@@ -148,11 +144,16 @@ impl Segments {
         if missing > 0 {
             return Err(ErrorKind::Truncated { expected: missing, found: present }.into());
         }
-        roots.sort_unstable();
-        if let Some((_, &(.., at))) = (0..).zip(&roots).find(|&(i, &(ordinal, ..))| i != ordinal) {
+        roots.sort_unstable_by_key(|&(entry, ..)| entry.unit);
+        let whole = self.geometry.segment;
+        let follows = |i: u32, &(entry, _, len, _): &(SegmentEntry, u32, u64, u64)| {
+            let is_last = i as usize + 1 == roots.len();
+            entry == SegmentEntry::new(SegmentKind::Roots, NO_TREE, i) && (is_last || len == whole)
+        };
+        if let Some((_, &(.., at))) = (0..).zip(&roots).find(|&(i, root)| !follows(i, root)) {
             return Err(Broken::new(at, "T1: segments of roots that do not follow each other").into());
         }
-        state.roots = roots.into_iter().map(|(_, segment, _)| segment).collect();
+        state.roots = roots.into_iter().map(|(_, segment, ..)| segment).collect();
         Ok(())
     }
 
@@ -299,7 +300,12 @@ impl Segments {
 
     /// The number of root entries that there is space for.
     pub(super) fn roots(&self) -> u32 {
-        let bytes = self.state.lock().of_roots;
+        let state = self.state.lock();
+        // All but the last one are whole.
+        let bytes = state
+            .roots
+            .last()
+            .map_or(0, |&last| (state.roots.len() as u64 - 1) * self.geometry.segment + self.len(last));
         (u64::from(ROOTS_AT_HAND) + bytes / ROOT_BYTES).min(u64::from(NO_TREE)) as u32
     }
 

@@ -245,7 +245,6 @@ impl Segments {
         }
         self.put_run(m, &mut state, std::iter::once((segment, class, to)));
         state.used += to - from;
-        state.of_roots += to - from;
         Ok(())
     }
 }
