@@ -214,7 +214,11 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
         Some(other) if open::is_empty_log_of(&other, uuid) => {
             std::fs::rename(&part, &log).map_err(Fault::io("name the log"))
         }
-        Some(other) if open::is_log_of(&other, uuid) => Err(in_the_way(&log, "a log of this pool that is not empty")),
+        // Not to be moved away: the pool's file may have lost that it has a journal.
+        Some(other) if open::is_log_of(&other, uuid) => Err(ErrorKind::Log {
+            found: "there is one of this pool that is not empty, though the pool says that it has none",
+        }
+        .into()),
         Some(other) => Err(in_the_way(&log, what_is(&other))),
         None => std::fs::hard_link(&part, &log).map_err(Fault::io("name the log")),
     });
