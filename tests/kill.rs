@@ -68,7 +68,7 @@ fn load(pool: &Path, lines: &[Line], options: &[&str], kill_after: Option<u64>, 
     let file = pool.with_extension("tsv");
     write(&file, lines);
     let mut command = bristlecone();
-    command.arg("load").arg(pool).arg(&file).arg("--ack").args(options);
+    command.arg("load").arg(pool).arg(&file).args(["--ack", "--exact"]).args(options);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut acknowledged = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut seen = 0;
