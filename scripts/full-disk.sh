@@ -192,7 +192,34 @@ is_filled() {
     ends "$what: check at last" 0 check "$pool"
 }
 
+# The device has less than it promises, so the file system learns of it when it writes. What was not written is in the system's cache, as
+# if it were, and no later sync tells: so the pool must be refused, and not be closed in order by who opens it next.
+is_promised() {
+    local what="$1, on a device that is full" pool=$disk/a.pool
+    lines 1 20000 "$value"
+    ends "$what: load" 1 load "$pool" "$scratch/lines" || return 0
+    ends "$what: the next change" 1 put "$pool" 1 new || return 0
+    mentions "$what: the next change" "the disk failed"
+    ends "$what: the next one" 1 put "$pool" 1 new || return 0
+    # The superblock has had its place from the beginning.
+    sync
+    echo 3 >/proc/sys/vm/drop_caches 2>/dev/null || true
+    ends "$what: after the cache" 1 put "$pool" 1 new
+}
+
 run=0
+if [[ ! $control && ${FS:-ext4} == *ext4* ]]; then
+    mkdir "$scratch/device"
+    if mount -t tmpfs -o size=12m tmpfs "$scratch/device" && truncate -s 128M "$scratch/device/image" \
+        && mkfs.ext4 -q -O ^has_journal "$scratch/device/image" && mount -o loop "$scratch/device/image" "$disk"; then
+        run=$((run + 1))
+        is_promised ext4
+        umount "$disk" 2>/dev/null || umount -l "$disk"
+    else
+        echo "left out: a device that is full cannot be had here"
+    fi
+    umount -l "$scratch/device" 2>/dev/null || true
+fi
 for fs in ${FS:-ext4-1k ext4 xfs btrfs tmpfs}; do
     for journal in plain journal; do
         # A pool with a journal does not store to the cache of its file, and tmpfs has no other place.

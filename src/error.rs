@@ -98,7 +98,7 @@ pub enum ErrorKind {
         unknown: u64,
     },
     /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
-    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
+    /// written to and before all of it was synced; or a sync has failed. Changes that were acknowledged may be lost, and what is there may not fit
     /// together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens; for reading
     /// only, the pool opens, and can be checked, but its trees cannot be opened.
     PowerLoss,
@@ -439,7 +439,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::PowerLoss => write!(
                 f,
-                "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
+                "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit \
                  together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
                  makes it usable if it is whole"
             ),

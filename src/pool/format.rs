@@ -122,6 +122,9 @@ impl Geometry {
     }
 }
 
+/// What stands for the boot if a sync has failed: what the disk has is of different times, as after a crash of the machine.
+const FAILED: u64 = u64::MAX;
+
 /// The content of a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Superblock {
@@ -175,9 +178,14 @@ impl Superblock {
         }
     }
 
-    /// Whether the machine has gone down since the pool was written to and before it was synced.
+    /// Whether the machine has gone down since the pool was written to and before it was synced, or a sync has failed.
     pub(crate) fn outlived(&self, boot: u64) -> bool {
-        self.boot != 0 && boot != 0 && self.boot != boot
+        self.boot == FAILED || self.boot != 0 && boot != 0 && self.boot != boot
+    }
+
+    /// Says that a sync has failed.
+    pub(crate) fn fail(&mut self) {
+        (self.boot, self.marked) = (FAILED, 0);
     }
 
     /// Whether the superblock on the disk already names this boot.

@@ -26,7 +26,7 @@ pub struct Stat {
     pub boots: u64,
     /// Whether the pool had been closed in order before this open.
     pub was_clean: bool,
-    /// Whether the machine went down before all changes were on the disk. Such a pool only opens for reading, or
+    /// Whether the machine went down, or the disk failed, before all changes were on the disk. Such a pool only opens for reading, or
     /// [after a check](crate::Options::open_after_power_loss).
     pub power_loss: bool,
     /// The durability domain, which says which crashes changes survive.

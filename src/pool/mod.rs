@@ -281,7 +281,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the changes since
     /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal: then every further
-    /// sync of the open pool fails, and so does closing it. [`ErrorKind::Forked`].
+    /// sync of the open pool fails, and so does closing it, and the next open is refused with [`ErrorKind::PowerLoss`].
+    /// [`ErrorKind::Forked`].
     ///
     /// # Complexity
     ///
@@ -314,7 +315,8 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the system cannot write to the disk, or if the [journal](ErrorKind::Journal) has failed before; the
-    /// pool is left as if the process had been killed.
+    /// pool is left as if the process had been killed. If a sync of an ordinary file without a journal failed, the pool is left as if the
+    /// machine had gone down.
     /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and dropping the
     /// last one closes it. [`ErrorKind::Forked`].
     ///
@@ -415,8 +417,10 @@ impl<M: Medium> PoolState<M> {
             // in use and did not change. Crash of the machine, after it: the pool itself says that it may have lost
             // something.
             if let Err(fault) = self.synced() {
-                // The pool was not in use.
-                self.update(|changed| *changed = superblock);
+                if self.was_clean {
+                    // All of it was synced before, and nothing has changed.
+                    self.update(|changed| *changed = superblock);
+                }
                 return Err(fault);
             }
             self.update(Superblock::mark);
@@ -469,8 +473,15 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
+    /// Syncs the medium. If that fails, the next process must know, to whom the system does not say it again: what was not written
+    /// is in the cache, as if it were, until the system needs the memory.
     fn synced(&self) -> Result<(), Fault> {
-        self.medium.sync().map_err(Fault::io("sync"))
+        self.medium.sync().map_err(|error| {
+            if self.loses_the_machine() {
+                self.update(Superblock::fail);
+            }
+            Fault::io("sync")(error)
+        })
     }
 
     /// Forgets everything that orderly closes recorded about the pool and its trees. After a crash of the machine, the
@@ -508,7 +519,8 @@ impl<M: Medium> PoolState<M> {
         let space = self.medium.space();
         self.update(|superblock| superblock.closed(space, synced));
         if synced {
-            self.synced()?;
+            // If it fails, the superblock on the disk says that the pool is in use; all else is there.
+            self.medium.sync().map_err(Fault::io("sync"))?;
         }
         self.medium.settle().map_err(Fault::io("settle the journal"))
     }

@@ -264,7 +264,7 @@ impl Options {
     ///   left as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
-    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; see
+    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal, or a sync failed; see
     ///   [`open_after_power_loss`](Self::open_after_power_loss).
     /// - [`ErrorKind::Log`], [`ErrorKind::Ring`]: the pool has a journal and was not closed in order, and its log is missing; or its
     ///   log is damaged, or another pool's; or its ring cannot be used. What is there is left as it is.

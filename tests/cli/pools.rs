@@ -293,7 +293,7 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
     std::fs::write(desk.pool(), &bytes).unwrap();
     for (verb, args) in [("get", &["1"][..]), ("put", &["1", "b"]), ("scan", &[])] {
         let error = desk.run(verb, args).fails(1);
-        let why = "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
+        let why = "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit \
                    together; `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
         assert_eq!(error, format!("bristlecone: {}: {why}", desk.pool().display()));
     }

@@ -148,7 +148,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             out::shown(&args.pool.to_string_lossy())
         ))?;
         if problems.is_empty() && !usable {
-            let why = "the machine went down before all changes were on the disk, so some may be missing";
+            let why = "the machine went down, or the disk failed, before all changes were on the disk, so some may be missing";
             out::text(&format!("{why}; --after-power-loss makes the pool usable"))?;
         }
     }

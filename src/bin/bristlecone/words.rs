@@ -11,7 +11,7 @@ pub(crate) fn of_the_shell(error: Box<dyn StdError>) -> Box<dyn StdError> {
             "the pool has no journal; `bristlecone journal add POOL` gives it one"
         }
         ErrorKind::PowerLoss => {
-            "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
+            "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit together; \
              `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole"
         }
         _ => return error,

@@ -22,7 +22,7 @@ impl Syncs {
         if let Some(first) = self.0.get() {
             return Err(io::Error::new(first.kind(), format!("an earlier sync of the file failed: {first}")));
         }
-        #[cfg(all(test, not(any(bristlecone_loom, miri))))]
+        #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
         let sync = |file: &File| if failing::this() { Err(io::ErrorKind::StorageFull.into()) } else { sync(file) };
         sync(file).inspect_err(|error| {
             let first = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
@@ -32,7 +32,7 @@ impl Syncs {
 }
 
 /// Stands for a disk that cannot write.
-#[cfg(all(test, not(any(bristlecone_loom, miri))))]
+#[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 pub(super) mod failing {
     use std::cell::Cell;
 
