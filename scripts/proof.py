@@ -196,6 +196,7 @@ def figures(text):
 def run(row, name, form, log):
     """Runs a form of a row, and returns its result, or None where it cannot be had."""
     start, lines = time.monotonic(), []
+    commit, tree = git("rev-parse", "--short=10", "HEAD"), tree_of(row)
     with open(log, "w") as kept:
         process = subprocess.Popen(["bash", "-c", form.command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -206,7 +207,7 @@ def run(row, name, form, log):
     if status == NOT_HERE:
         return None
     return {"row": row.id, "form": name, "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "commit": git("rev-parse", "--short=10", "HEAD"), "tree": tree_of(row), "command": form.command,
+            "commit": commit, "tree": tree, "command": form.command,
             "seconds": round(time.monotonic() - start), "status": status, "result": figures("".join(lines))}
 
 

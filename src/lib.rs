@@ -198,7 +198,7 @@ pub use snapshot::{Backup, Snapshot, SnapshotRange};
 pub use stored::{Encoded, Stored, ToStore};
 pub use table::Table;
 pub use transaction::{Scan, Transaction, WriteBatch};
-pub use tree::{IntoRange, PTree, Range};
+pub use tree::{Column, IntoRange, PTree, Range};
 
 /// The examples of docs/own-types.md, as tests.
 #[cfg(all(doctest, feature = "serde"))]

@@ -60,7 +60,7 @@ pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;
 pub(crate) use part::{AnyPart, Item, News, PartOf, TreePart};
-pub use range::Range;
+pub use range::{Column, Range};
 pub(crate) use values::{MapKeys, check_len};
 pub(crate) use write::{Before, Change};
 
@@ -676,7 +676,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn keys(&self, range: impl RangeBounds<u64>) -> std::iter::Map<Range<'_, N, M>, fn((u64, u64)) -> u64> {
+    pub fn keys(&self, range: impl RangeBounds<u64>) -> Column<'_, N, M> {
         Range::new(&self.state, range).map(|(key, _)| key)
     }
 
@@ -702,7 +702,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     #[track_caller]
-    pub fn values(&self, range: impl RangeBounds<u64>) -> std::iter::Map<Range<'_, N, M>, fn((u64, u64)) -> u64> {
+    pub fn values(&self, range: impl RangeBounds<u64>) -> Column<'_, N, M> {
         Range::new(&self.state, range).map(|(_, value)| value)
     }
 

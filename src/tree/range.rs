@@ -30,6 +30,9 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
     broken: Option<Broken>,
 }
 
+/// The keys of a range, or its values. See [`PTree::keys`](super::PTree::keys) and [`PTree::values`](super::PTree::values).
+pub type Column<'t, N, M> = std::iter::Map<Range<'t, N, M>, fn((u64, u64)) -> u64>;
+
 /// Entries of one leaf. Those in `rest` are still to be returned.
 struct Ready<N: TreeNode> {
     entries: Scratch,
