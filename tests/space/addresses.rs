@@ -2,6 +2,7 @@
 
 use super::{MIB, Scratch, child, run_apart};
 use bristlecone::{Error, ErrorKind, Journal, Map, Options, PTree, Pool};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 
@@ -13,14 +14,11 @@ fn addresses() -> u64 {
 }
 
 /// A limit for this process from now on, or the greatest that it may have.
-fn limit(resource: libc::__rlimit_resource_t, at_most: u64) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: it writes the limit.
-    assert_eq!(unsafe { libc::getrlimit(resource, &raw mut limit) }, 0);
-    limit.rlim_cur = limit.rlim_max.min(at_most);
-    // SAFETY: it reads the limit.
-    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
-    limit.rlim_cur
+fn limit(resource: Resource, at_most: u64) -> u64 {
+    let Rlimit { maximum, .. } = getrlimit(resource);
+    let current = maximum.map_or(at_most, |maximum| maximum.min(at_most));
+    setrlimit(resource, Rlimit { current: Some(current), maximum }).unwrap();
+    current
 }
 
 /// Opens pools, each with a tree that has an entry.
@@ -52,7 +50,7 @@ fn does_a_step() {
     match step.as_str() {
         "a thousand" => {
             // One file for each, and some more.
-            let count = (limit(libc::RLIMIT_NOFILE, 4096).saturating_sub(64) as usize).min(1000);
+            let count = (limit(Resource::Nofile, 4096).saturating_sub(64) as usize).min(1000);
             let before = addresses();
             let pools = open(&path, count, &options);
             let each = (addresses() - before) / count as u64;
@@ -65,7 +63,7 @@ fn does_a_step() {
             assert!(pools.iter().zip(0..).all(|((_, tree), number)| tree.get(1) == Some(number)));
         }
         "limited" => {
-            limit(libc::RLIMIT_AS, addresses() + 4096 * MIB);
+            limit(Resource::As, addresses() + 4096 * MIB);
             let options = options.capacity(16 * MIB);
             let pools = open(&path, 100, &options);
             assert_eq!(heap.try_reserve_exact(1 << 30), Ok(()));
@@ -74,7 +72,7 @@ fn does_a_step() {
             assert_eq!(heap.try_reserve_exact(64 << 20), Ok(()));
         }
         "full" => {
-            limit(libc::RLIMIT_AS, addresses() + 384 * MIB);
+            limit(Resource::As, addresses() + 384 * MIB);
             let pools = open(&path, 1, &options);
             let map: Map<u64, Vec<u8>> = pools[0].0.map("values").unwrap();
             let value = vec![1; VALUE as usize];
