@@ -118,7 +118,7 @@ mod imp {
     /// system calls, and the memory checkers do not watch its ends.
     const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 64 << 10 };
 
-    /// The same of those of which few pages are touched: the allocator may write zeros to all of them.
+    /// The limit for arrays of which few pages are touched: the allocator may write zeros to all of them.
     const SMALL_AND_SPARSE: usize = if cfg!(bristlecone_watched) { SMALL } else { 16 << 10 };
 
     /// The most that an element may be aligned to: a mapping of less than a huge page begins at a page, and no more is known of it.

@@ -191,7 +191,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.validate(version))
     }
 
-    /// The same; waits for a thread that has the lock, and may leave the node as it was.
+    /// Whether the node still has this version. Waits for a thread that has the lock, because that may leave the node as it was.
     #[cold]
     pub(crate) fn is_unchanged(&self, at: u64, version: Version) -> bool {
         self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.optimistic_read() == version)

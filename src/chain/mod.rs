@@ -137,7 +137,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// The same, if the block was looked at before, or another one whose shadow was made with this one.
+    /// The shadow of a block, if it was made: for this block, or with that of another one.
     #[inline(always)]
     fn shadow_at_once(&self, at: u64) -> Option<&Shadow<Hints<N>>> {
         let (segment, index) = self.place(at);

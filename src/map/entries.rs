@@ -123,7 +123,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         }
     }
 
-    /// The end of the range. A leaf that cannot be read ends it, too: who reads on must not take that for the end.
+    /// The end of the range. A leaf that cannot be read ends it, too: the caller must not take that for the end.
     #[cold]
     fn end<R>(&mut self) -> Option<Result<R, Fault>> {
         self.forget();

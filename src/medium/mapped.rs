@@ -563,7 +563,7 @@ impl Mapped {
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().wrapping_add(first), count) }
     }
 
-    /// The same; `None` if they are not all in the mapping.
+    /// So many words; `None` if they are not all in the mapping.
     #[inline]
     fn range_if_there(&self, first: usize, count: usize) -> Option<&[AtomicU64]> {
         if first + count > self.words.load(Ordering::Relaxed) {

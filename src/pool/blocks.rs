@@ -60,7 +60,7 @@ impl Deref for Lazy {
 impl DerefMut for Lazy {
     #[inline]
     fn deref_mut(&mut self) -> &mut State {
-        self.0.as_deref_mut().expect("whoever changes the state of a class makes it")
+        self.0.as_deref_mut().expect("it is made before the state of a class changes")
     }
 }
 

@@ -71,12 +71,12 @@ impl Records {
         self.write_in(m, segments, parts, YIELDS + SLEEPS_BEFORE_GROWTH)
     }
 
-    /// The same for a writer that has waited.
+    /// Writes a record for a writer that has waited for space.
     pub(crate) fn write_again<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         self.write_in(m, segments, parts, 0)
     }
 
-    /// The same, with so many tries to find a block that was retired.
+    /// Writes a record, with so many tries to find a block that was retired.
     fn write_in<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]], tries: u32) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
         let at = self.take(m, segments, size, tries)?;

@@ -59,7 +59,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         self.commit_within(&mut Patience::default())
     }
 
-    /// The same; `patience` says how long this has waited for space before.
+    /// Commits; `patience` says how long the transaction has waited for space before.
     pub(super) fn commit_within(&mut self, patience: &mut Patience) -> Result<()> {
         let committed = self.commit_all(patience);
         self.pool.acknowledged(committed)

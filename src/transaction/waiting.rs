@@ -72,7 +72,7 @@ impl Full {
         Self::beside_trees(0)
     }
 
-    /// The same with so many other trees.
+    /// A full pool with so many other trees.
     fn beside_trees(others: u64) -> Self {
         let pool = Pool::options().segment_size(4096).create_on(zeroed(512 << 10)).unwrap();
         (0..others).for_each(|other| drop(pool.tree_of::<OneLine<7>>(&other.to_string()).unwrap()));

@@ -33,7 +33,7 @@ impl<K: TreeKeys> Interval<K> {
         Self { from, to }
     }
 
-    /// The same for a search. It must not be empty.
+    /// The interval as a search takes it. It must not be empty.
     pub(super) fn unread(&self) -> K::Unread {
         K::from_ends(self.from.clone(), self.to.clone())
     }

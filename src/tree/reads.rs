@@ -147,7 +147,7 @@ impl<K: MapKeys> Reads<K> {
         self.last = Some(Last::Interval(start));
     }
 
-    /// Whether a key lies behind all intervals. Whoever reads from left to right need not search.
+    /// Whether a key lies behind all intervals. A scan from left to right need not search.
     fn lies_behind(&self, key: &K::Owned) -> bool {
         let last = self.intervals.last_key_value();
         last.is_none_or(|(_, last)| last.to.as_ref().is_some_and(|end| end <= key))

@@ -319,7 +319,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.read_in_leaf(unread, from_left, entries, &mut Edges::<N>::default())
     }
 
-    /// The same, with what tells whether the keys are in order.
+    /// Reads a leaf, with what tells whether its keys are in order.
     pub(super) fn read_leaf(
         &self,
         unread: Unread<N>,

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 /// Intervals of keys that a transaction has read, and in which it sees no entry any more, because it has removed all of them.
 ///
-/// Whoever takes the first entry of a range again and again would otherwise pass over all that it has taken before. The
+/// A transaction that takes the first entry of a range again and again would otherwise pass over all that it has taken before. The
 /// intervals are disjoint, and do not touch.
 pub(super) struct Voids<K: TreeKeys> {
     /// Where they end, by where they begin.

@@ -110,7 +110,7 @@ fn ascending<K: Ord>(keys: impl Iterator<Item = K>) {
     ordered(keys, |one, next| one < next);
 }
 
-/// The same for keys that descend.
+/// Fails unless keys descend strictly, and end.
 fn descending<K: Ord>(keys: impl Iterator<Item = K>) {
     ordered(keys, |one, next| one > next);
 }

@@ -314,7 +314,7 @@ impl FileMap {
     }
 
     /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
-    /// mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells whoever writes what the disk could not
+    /// mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells the first caller what the disk could not
     /// take, and nobody later.
     pub(super) fn forget(
         &self,

@@ -26,7 +26,7 @@ impl Reach {
     /// What is set aside at least for a file that may grow.
     const LEAST: u64 = 64 << 20;
 
-    /// The same for a file of `len` bytes. One that is only read grows only by what an open repairs in memory.
+    /// How far a mapping of a file of `len` bytes may reach. One that is only read grows only by what an open repairs in memory.
     pub(super) fn of_file(self, len: u64, is_read: bool) -> Self {
         let left = crate::addresses::left();
         let most = self.most.max(self.certain).min(len.saturating_add(left)).max(len);

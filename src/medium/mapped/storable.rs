@@ -2,8 +2,8 @@
 //!
 //! A file system takes the space of the whole *folio* of its cache in which a page lies, when the page is stored to. A folio may be
 //! as long as a huge page, of which the file has a part only: the rest is a hole. Then the disk may be too full for a store to
-//! what was reserved, and the system ends the process with a signal. A folio is made by who reads first: by an access to the
-//! mapping, or by another program that copies the file. So:
+//! what was reserved, and the system ends the process with a signal. The first read makes a folio: an access to the
+//! mapping, or that of another program that copies the file. So:
 //!
 //! - What was reserved is stored to, in a way that reports errors, before it counts as reserved.
 //! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages there are
@@ -65,7 +65,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// The same for the pages beside a range that was given back, if they have space: the folio there may still be in one piece.
+    /// Makes the pages beside a range that was given back storable, if they have space: the folio there may still be in one piece.
     pub(super) fn hold_beside(&self, pages: &Range<u64>) -> io::Result<()> {
         let page = page();
         let before = pages.start.saturating_sub(page)..pages.start;

@@ -704,7 +704,7 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
     }
 }
 
-/// The system tells a failure once, to whoever asks first.
+/// The system tells a failure once, to the first caller.
 #[test]
 fn a_sync_that_failed_fails_from_then_on() {
     let scratch = Scratch::new();
