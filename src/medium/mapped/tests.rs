@@ -218,9 +218,11 @@ fn threads_use_a_mapping_while_it_grows() {
                     })
                 })
                 .collect();
-            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            // All of them before any panics: the reader is to end.
+            let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
             done.store(true, Ordering::Release);
             assert!(reader.join().unwrap() > 0);
+            written.into_iter().for_each(Result::unwrap);
         });
         let all = |m: &Mapped| (MIB..REACH).step_by(4096).all(|at| m.load(at) == at);
         assert!(all(&m));
