@@ -203,10 +203,6 @@ impl<'t, M: Medium> Transaction<'t, M> {
 
     /// From here on, what was read may not fit together.
     pub(super) fn ends(&mut self, fault: Fault) -> Fault {
-        debug_assert!(
-            !matches!(fault.kind(), ErrorKind::SnapshotTooOld { .. }),
-            "F2: a leaf that has changed is frozen"
-        );
         self.end = Some(End::of(&fault));
         fault
     }

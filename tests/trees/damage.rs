@@ -197,7 +197,7 @@ impl<N: WordNode + Copy> Tree<N> {
         for _ in 0..3 {
             let _ = (tree.pop_first(), tree.pop_last());
         }
-        let _ = tree.update_with(30, |value| value.map(|value| value + 1));
+        let _ = tree.update_with(30, |value| value.map(|value| value.wrapping_add(1)));
         let _ = tree.remove_range(150..200);
         let mut kept = Vec::new();
         let _ = tree.retain(|key, _| {
