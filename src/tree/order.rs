@@ -134,7 +134,8 @@ impl<K: MapKeys> Spot<'_, K> {
     /// Whether the key of the entry is in order.
     #[inline(always)]
     fn is_in_order<M: Medium>(self, key: &K::Key, reading: Option<&Reading<'_, M>>) -> bool {
-        let is_close = self.of.close.wrapping_shr(self.i as u32) & 1 != 0;
+        // Slots without records have all of each key.
+        let is_close = K::HAS_RECORDS && self.of.close.wrapping_shr(self.i as u32) & 1 != 0;
         K::has_head(&self.of.edges, self.entry().0, key) && (!is_close || self.wrong(key, reading).is_none())
     }
 

@@ -141,7 +141,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let interval = N::Keys::bounds(&unread);
             entries.clear();
             for &entry in &leaf.entries {
-                // An entry that has not the head of its key stays: whoever reads that says so.
+                // An entry that has not the head of its key stays, because the read of its key reports it.
                 let is_shown = |key: &_| interval.contains(key) || !N::Keys::has_head(edges, entry.0, key);
                 if N::Keys::with_key(entry, reading, is_shown)? {
                     entries.push(entry);

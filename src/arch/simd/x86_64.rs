@@ -228,17 +228,18 @@ fn sorted_shared_avx512(entries: &Shared, wanted: u64, (from, to): (u64, u64), o
     let (from_all, width_all) = (_mm512_set1_epi64(from.cast_signed()), _mm512_set1_epi64(width.cast_signed()));
     let mut inside = 0;
     let mut bits = [0u16; MOST];
-    let parts: [__m128i; MOST / LANES] = core::array::from_fn(|i| {
+    let mut parts = [_mm_setzero_si128(); MOST / LANES];
+    // A loop, because whether a closure is inlined changes with the rest of the crate.
+    for (i, part) in parts.iter_mut().enumerate() {
         let these = _mm512_permutex2var_epi64(load_line(entries, 2 * i), evens, load_line(entries, 2 * i + 1));
         let these = _mm512_sub_epi64(these, from_all);
         let mask = _mm512_mask_cmple_epu64_mask((wanted >> (i * LANES)) as u8, these, width_all);
         inside |= u64::from(mask) << (i * LANES);
         // Those that are left out get the greatest number, which is never less than another one.
-        let part = _mm512_cvtepi64_epi16(_mm512_mask_srl_epi64(_mm512_set1_epi64(-1), mask, these, shift));
+        *part = _mm512_cvtepi64_epi16(_mm512_mask_srl_epi64(_mm512_set1_epi64(-1), mask, these, shift));
         // SAFETY: the store writes eight numbers of sixteen bits, and the slice has as many.
-        unsafe { _mm_storeu_si128(bits[i * LANES..][..LANES].as_mut_ptr().cast(), part) };
-        part
-    });
+        unsafe { _mm_storeu_si128(bits[i * LANES..][..LANES].as_mut_ptr().cast(), *part) };
+    }
     let [first, second, third, fourth, last] = parts;
     let (lower, upper) = (_mm256_set_m128i(second, first), _mm256_set_m128i(fourth, third));
     let most = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(lower), upper);
@@ -317,10 +318,11 @@ const LANES: usize = 8;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,popcnt,bmi1")]
 fn ranks<const VECTORS: usize>(keys: &[u64; MOST], count: usize) -> [u8; MOST] {
-    let others: [__m512i; VECTORS] = core::array::from_fn(|i| {
-        // SAFETY: the load reads eight words, and the slice has as many.
-        unsafe { _mm512_loadu_epi64(keys[i * LANES..][..LANES].as_ptr().cast()) }
-    });
+    let mut others = [_mm512_setzero_si512(); VECTORS];
+    for (others, keys) in others.iter_mut().zip(keys.as_chunks::<LANES>().0) {
+        // SAFETY: the load reads eight words, and the chunk has as many.
+        *others = unsafe { _mm512_loadu_epi64(keys.as_ptr().cast()) };
+    }
     let mut less = [_mm512_setzero_si512(); VECTORS];
     let one = _mm512_set1_epi64(1);
     for key in &keys[..count] {

@@ -39,8 +39,8 @@ pub(super) fn sorted<M: Medium>(
         }
         sort_by_records(pool, &mut sorted[..count]);
     }
-    // Only heads were compared with the ends of the span. An entry that has not the head of its key stays: whoever reads that
-    // says so.
+    // Only heads were compared with the ends of the span. An entry that has not the head of its key stays, because the read of its
+    // key reports it.
     let records = pool.records();
     let has_its_head = |entry: &Entry| pool.head_of(at, skip, record(entry.1)) == entry.0;
     let below = |entry: &Entry, end: &[u8]| records.order_to(record(entry.1), end) == Ordering::Less;
