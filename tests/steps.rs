@@ -88,3 +88,92 @@ fn every_persist_step_is_taken_somewhere() {
     let nowhere: Vec<_> = places().into_iter().filter(|(_, files)| files.is_empty()).map(|(step, _)| step).collect();
     assert!(nowhere.is_empty(), "named and never taken: {nowhere:?}");
 }
+
+/// Calls that the system may answer with an error of the disk, and what shares a file's description, so that another one is told.
+const ASKING: &[&str] = &[
+    "copy_file_range",
+    "fallocate",
+    "fdatasync",
+    "fsync",
+    "ftruncate",
+    "msync",
+    "pwrite",
+    "pwritev",
+    "pwritev2",
+    "seek_write",
+    "set_len",
+    "sync_all",
+    "sync_data",
+    "sync_file_range",
+    "syncfs",
+    "try_clone",
+    "write_all",
+    "write_all_at",
+    "write_at",
+    "write_vectored",
+];
+
+/// Where they are called outside of the owner of a file, how often, and why that is no harm.
+const ALLOWED: &[(&str, &str, usize, &str)] = &[
+    ("src/medium/mapped/file.rs", "sync_all", 1, "of a directory: an error makes no pool, log or backup"),
+    ("src/medium/mapped/file.rs", "syncfs", 1, "the same, by a description of its own"),
+    ("src/medium/journal/shared.rs", "fallocate", 1, "of a ring that nobody has yet: an error makes no ring"),
+];
+
+/// How often each of these calls is in the product part of a source file. A function of the file's own with such a name is none.
+fn asked(text: &str) -> BTreeMap<&'static str, usize> {
+    let product = text.split("mod tests {").next().unwrap_or_default();
+    let is_code = |line: &&str| !["//", "use "].iter().any(|start| line.trim_start().starts_with(start));
+    let code: String = product.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect();
+    let is_call = |&(at, call): &(usize, &str)| {
+        let (before, behind) = (&code[..at], &code[at + call.len()..]);
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let is_own = ["Self::", "fn "].iter().any(|own| before.ends_with(own));
+        !is_own && !before.ends_with(is_word) && !behind.starts_with(is_word)
+    };
+    let count = |call: &&'static str| (*call, code.match_indices(call).filter(is_call).count());
+    ASKING.iter().map(count).filter(|&(_, count)| count > 0).collect()
+}
+
+/// What is called outside of the owners of files, and not allowed; and what is allowed, and not called.
+fn strays(files: &BTreeMap<String, String>) -> Vec<String> {
+    let is_product = |name: &str| {
+        (name.starts_with("src/medium/") || name.starts_with("src/pool/"))
+            && !name.starts_with("src/medium/disk_file")
+            && !["/models.rs", "/tests.rs", "/sim.rs", "/trees.rs", "/threads.rs"].iter().any(|end| name.ends_with(end))
+    };
+    let mut strays = Vec::new();
+    for (name, text) in files.iter().filter(|(name, _)| is_product(name)) {
+        let allowed = ALLOWED.iter().filter(|(file, ..)| file == name);
+        let mut allowed: BTreeMap<&str, usize> = allowed.map(|&(_, call, count, _)| (call, count)).collect();
+        for (call, count) in asked(text) {
+            let most = allowed.remove(call).unwrap_or(0);
+            if count != most {
+                strays.push(format!("{name}: {call} {count} times, {most} allowed"));
+            }
+        }
+        strays.extend(allowed.keys().map(|call| format!("{name}: {call} is allowed, and not there")));
+    }
+    strays
+}
+
+/// One owner is told what the disk says of a file, so nobody else asks (J29 in docs/journal.md).
+#[test]
+fn only_the_owner_of_a_file_is_told_of_errors() {
+    let mut files = BTreeMap::new();
+    sources(&root().join("src"), &mut files);
+    assert_eq!(strays(&files), [""; 0]);
+    // The negative control: each call, where there is none.
+    let owner = files["src/medium/disk_file.rs"].clone();
+    assert!(asked(&owner).len() >= 5, "{:?}", asked(&owner));
+    for call in ASKING {
+        let mut planted = files.clone();
+        let text = planted.get_mut("src/medium/mapped.rs").unwrap();
+        *text = text.replacen(
+            "\nimpl Medium for Mapped {",
+            &format!("\nfn f(g: &File) {{ g.{call}(); }}\nimpl Medium for Mapped {{"),
+            1,
+        );
+        assert_eq!(strays(&planted), [format!("src/medium/mapped.rs: {call} 1 times, 0 allowed")]);
+    }
+}

@@ -14,11 +14,12 @@ mod places;
 mod reach;
 #[cfg(target_os = "linux")]
 mod storable;
-mod syncs;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
-use super::journal::{self, Attached, Journal, JournalStat, Marker};
+#[cfg(target_os = "linux")]
+use super::disk_file;
+use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -28,10 +29,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(target_os = "linux")]
 use covered::Covered;
 pub use file::Mapping;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub(super) use file::write_in_place;
 use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
-#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
-pub(super) use file::{punch, write_in_place};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
 #[cfg(target_os = "linux")]
@@ -48,7 +49,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use syncs::Syncs;
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
@@ -92,7 +92,6 @@ pub struct Mapped {
     #[cfg(target_os = "linux")]
     covered: Covered,
     file: Locked,
-    syncs: Syncs,
     /// Whether the file is in memory only (tmpfs).
     #[cfg(target_os = "linux")]
     in_memory: bool,
@@ -156,7 +155,7 @@ impl Mapped {
         // Elsewhere a file has its final length when it is mapped.
         let len = if cfg!(target_os = "linux") { len } else { len.max(reach.most) };
         let (file, remains) = file::create(path, len, in_place, birth, unborn)?;
-        let map = Mapping::Write.map(&file, len, reach, false);
+        let map = Mapping::Write.map(file.as_file(), len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
         let mut made = Self::of(named(path), file, map, Mapping::Write);
         made.remains = Some(remains);
@@ -198,7 +197,7 @@ impl Mapped {
         let mut len = file.metadata().map_err(Fault::io("inspect"))?.len();
         #[cfg(not(target_os = "linux"))]
         if mapping == Mapping::Write && reach.most > len {
-            file.set_len(reach.most).map_err(Fault::space(reach.most - len, reach.most))?;
+            file.resize(reach.most).map_err(Fault::space(reach.most - len, reach.most))?;
             len = reach.most;
         }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
@@ -208,7 +207,7 @@ impl Mapped {
             Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
             None => None,
         };
-        let map = mapping.map(&file, len, reach, journal.is_some()).map_err(Fault::io("map"))?;
+        let map = mapping.map(file.as_file(), len, reach, journal.is_some()).map_err(Fault::io("map"))?;
         let mut made = Self::of(named(path), file, map, mapping);
         if marker.is_some() {
             (made.domain, made.detected) = (Domain::Journal, Domain::Journal);
@@ -236,7 +235,7 @@ impl Mapped {
 
     /// Says in the file of a pool, which was closed in order, that it has no journal any more.
     pub(crate) fn drop_journal(&self) -> Result<(), Fault> {
-        Marker::remove(&*self.file).and_then(|()| self.file.sync_data()).map_err(Fault::io("write to the pool"))
+        Marker::remove(&*self.file).and_then(|()| self.file.sync()).map_err(Fault::io("write to the pool"))
     }
 
     /// Numbers about the journal, if there is one.
@@ -260,9 +259,8 @@ impl Mapped {
             #[cfg(target_os = "linux")]
             covered: Covered::default(),
             #[cfg(target_os = "linux")]
-            in_memory: rustix::fs::fstatfs(&*file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
+            in_memory: rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
             file,
-            syncs: Syncs::default(),
             name,
             domain: forced().unwrap_or(detected),
             detected,
@@ -323,7 +321,7 @@ impl Mapped {
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         if at < self.accessible() {
-            return file::punch(&self.file, at, self.accessible() - at);
+            return self.file.punch_hole(at, self.accessible() - at);
         }
         Ok(at >= self.accessible())
     }
@@ -349,7 +347,7 @@ impl Mapped {
         let first = at.next_multiple_of(HUGE_PAGE);
         let holes = (first..at + len).step_by(HUGE_PAGE as usize).take_while(|start| {
             let end = start + HUGE_PAGE;
-            end <= at + len && !seek(&*self.file, SeekFrom::Data(*start)).is_ok_and(|data| data < end)
+            end <= at + len && !seek(self.file.as_file(), SeekFrom::Data(*start)).is_ok_and(|data| data < end)
         });
         for start in holes {
             let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
@@ -393,10 +391,10 @@ impl Mapped {
             self.map.prefer_huge(&whole);
         } else if self.journal.is_none() {
             // The space first: a huge page of which the file has only a part cannot be stored to if the disk is full.
-            if file::allocate(&self.file, whole.start, whole.end - whole.start).unwrap_or(false) {
-                self.map.cache_huge(&self.file, &whole);
+            if self.file.allocate(whole.start, whole.end - whole.start).unwrap_or(false) {
+                self.map.cache_huge(self.file.as_file(), &whole);
             }
-        } else if file::is_zero(&self.file, whole.clone()).unwrap_or(false) {
+        } else if disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false) {
             let _ = self.map.detach(whole);
         }
     }
@@ -411,10 +409,10 @@ impl Mapped {
         use rustix::fs::{SeekFrom, seek};
         let end = at + len;
         let mut from = at;
-        while let Ok(hole) = seek(&*self.file, SeekFrom::Hole(from))
+        while let Ok(hole) = seek(self.file.as_file(), SeekFrom::Hole(from))
             && hole < end
         {
-            let data = seek(&*self.file, SeekFrom::Data(hole)).unwrap_or(end).min(end);
+            let data = seek(self.file.as_file(), SeekFrom::Data(hole)).unwrap_or(end).min(end);
             let pages = hole / page() * page()..data.next_multiple_of(page());
             if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
                 return Err(io::ErrorKind::StorageFull.into());
@@ -468,12 +466,12 @@ impl Mapped {
         let grown = least.next_multiple_of(STEP).min(self.reach);
         let file_before = self.file.metadata()?.len();
         if file_before < grown {
-            rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, grown))?;
+            self.file.resize(grown)?;
         }
-        let made = self.map.extend(&self.file, grown as usize).and_then(|()| self.claim(at, len, grown));
+        let made = self.map.extend(self.file.as_file(), grown as usize).and_then(|()| self.claim(at, len, grown));
         let made = made.and_then(|()| match &self.journal {
             // The length is on the disk before anything refers to what is in it.
-            Some(journal) => journal.resize(grown, || self.syncs.sync(&self.file, File::sync_all)),
+            Some(journal) => journal.resize(grown, || self.file.sync_with_length()),
             None => Ok(()),
         });
         match made {
@@ -484,7 +482,7 @@ impl Mapped {
             Err(error) => {
                 // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
                 self.map.take_back(before as usize);
-                let _ = self.file.set_len(file_before);
+                let _ = self.file.resize(file_before);
                 Err(error)
             }
         }
@@ -510,7 +508,7 @@ impl Mapped {
             if self.covered.overlap(&pages) {
                 // The space first: late readers may look there at any time.
                 self.take_space(&pages)?;
-                self.covered.remove(&pages, |part| self.map.uncover(&self.file, &part))?;
+                self.covered.remove(&pages, |part| self.map.uncover(self.file.as_file(), &part))?;
                 self.collapse(at, len);
                 return Ok(());
             }
@@ -526,7 +524,7 @@ impl Mapped {
     fn take_space(&self, pages: &Range<u64>) -> io::Result<Option<u64>> {
         if self.in_memory {
             // To look for the next hole, tmpfs looks at each page before it, also far behind the range.
-            return file::allocate(&self.file, pages.start, pages.end - pages.start).map(|_| Some(pages.start));
+            return self.file.allocate(pages.start, pages.end - pages.start).map(|_| Some(pages.start));
         }
         file::reserve(&self.file, pages.start, pages.end - pages.start)
     }
@@ -643,10 +641,11 @@ impl Medium for Mapped {
         if let Some(journal) = &self.journal {
             return journal.sync();
         }
-        // Linux tracks by itself which pages of the mapping were written to.
         #[cfg(not(target_os = "linux"))]
-        self.map.flush()?;
-        self.syncs.sync(&self.file, File::sync_data)
+        return self.file.sync_mapped(|| self.map.flush());
+        // It tracks by itself which pages of the mapping were written to.
+        #[cfg(target_os = "linux")]
+        self.file.sync()
     }
 
     #[inline]
@@ -691,7 +690,7 @@ impl Medium for Mapped {
         #[cfg(target_os = "linux")]
         if self.in_memory {
             use rustix::fs::{SeekFrom, seek};
-            let hole = seek(&*self.file, SeekFrom::Hole(at)).unwrap_or(at).min(self.accessible());
+            let hole = seek(self.file.as_file(), SeekFrom::Hole(at)).unwrap_or(at).min(self.accessible());
             // What is covered is not accessible for stores, even if it has space.
             return if hole > at && !self.covered.overlap(&(at..hole)) { hole } else { at };
         }
@@ -708,11 +707,11 @@ impl Medium for Mapped {
                     Some(journal) => journal.release(pages),
                     None if self.in_memory => {
                         if self.covered.add(pages.clone(), || self.map.cover(&pages))? {
-                            file::punch(&self.file, pages.start, pages.end - pages.start)?;
+                            self.file.punch_hole(pages.start, pages.end - pages.start)?;
                         }
                     }
                     None => {
-                        file::punch(&self.file, pages.start, pages.end - pages.start)?;
+                        self.file.punch_hole(pages.start, pages.end - pages.start)?;
                         self.hold_beside(&pages)?;
                     }
                 }
@@ -732,7 +731,7 @@ impl Medium for Mapped {
         let len = len.min(before).next_multiple_of(8);
         if len >= before {
             // An earlier cut may have failed when it was synced.
-            return self.syncs.sync(&self.file, File::sync_all);
+            return self.file.sync_with_length();
         }
         if let Some(journal) = &self.journal {
             // The log must not name what the file does not have.
@@ -749,12 +748,12 @@ impl Medium for Mapped {
             }
             return Err(error);
         }
-        if let Err(error) = rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&*self.file, len)) {
+        if let Err(error) = self.file.resize(len) {
             // What was free is free: if it cannot be shown again, the medium is shorter than the file.
-            if self.map.extend(&self.file, before as usize).is_ok() {
+            if self.map.extend(self.file.as_file(), before as usize).is_ok() {
                 self.publish(before);
             }
-            return Err(error.into());
+            return Err(error);
         }
         self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
         // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows again.
@@ -764,8 +763,8 @@ impl Medium for Mapped {
             word.store(0, Ordering::Relaxed);
         }
         match &self.journal {
-            Some(journal) => journal.resize(len, || self.syncs.sync(&self.file, File::sync_all)),
-            None => self.syncs.sync(&self.file, File::sync_all),
+            Some(journal) => journal.resize(len, || self.file.sync_with_length()),
+            None => self.file.sync_with_length(),
         }
     }
 
@@ -776,7 +775,7 @@ impl Medium for Mapped {
     }
 
     fn space(&self) -> u64 {
-        file::space(&self.file).unwrap_or(0)
+        file::space(self.file.as_file()).unwrap_or(0)
     }
 
     #[inline]

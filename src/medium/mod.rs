@@ -15,6 +15,7 @@
 pub(crate) mod any;
 mod costs;
 mod counted;
+mod disk_file;
 mod dram;
 mod journal;
 mod layer;

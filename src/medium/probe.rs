@@ -1,5 +1,6 @@
 //! Finding out the domain of a path without leaving anything there.
 
+use super::disk_file::{DiskFile, Role};
 use super::journal::Marker;
 use super::mapped::{detect, forced};
 use super::{Domain, Mapped};
@@ -26,14 +27,14 @@ impl Mapped {
         }
         let forced = forced().map(Ok);
         let file = match open(path, found.is_dir()) {
-            Ok(file) => file,
+            Ok(file) => file.map(|file| DiskFile::new(file, Role::Pool)),
             Err(error) => return forced.unwrap_or(Err(error)),
         };
-        let has_journal = |file: &File| Marker::read(file).is_ok_and(|marker| marker.is_some());
+        let has_journal = |file: &DiskFile| Marker::read(file).is_ok_and(|marker| marker.is_some());
         if file.as_ref().filter(|_| found.is_file()).is_some_and(has_journal) {
             return Ok(Domain::Journal);
         }
-        forced.unwrap_or_else(|| Ok(file.map_or(Domain::Process, |file| detect(&file, found.is_dir()))))
+        forced.unwrap_or_else(|| Ok(file.map_or(Domain::Process, |file| detect(file.as_file(), found.is_dir()))))
     }
 }
 

@@ -9,6 +9,7 @@ use super::open::{self, look};
 use super::ring::Owner;
 use super::shared::{RingFile, SharedFile};
 use crate::error::{ErrorKind, Fault};
+use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -23,7 +24,7 @@ pub(crate) const LOG: u64 = 32 << 20;
 
 /// The journal of an open pool.
 pub(crate) struct Attached {
-    engine: Arc<Engine<File, SharedFile>>,
+    engine: Arc<Engine<DiskFile, SharedFile>>,
     mode: Journal,
     keeper: Option<Keeper>,
     ring: RingFile,
@@ -33,7 +34,7 @@ pub(crate) struct Attached {
 impl Attached {
     /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds. Each change waits
     /// for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
-    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64) -> Result<Self, Fault> {
         let mut log = find_log(path, true)?;
         if log.is_none() && marker.settled {
             // It had nothing that the pool's file lacks, so another one is as good.
@@ -44,9 +45,12 @@ impl Attached {
         let marker = open::fitting(pool, &log, marker)?;
         let owner = owner(&log, &marker, boot)?;
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
-        let pool = pool.try_clone().map_err(Fault::io("open"))?;
-        let (ring, memory) = RingFile::open(path, &pool, owner, len)?;
-        let opened = open::open((pool, marker), log, memory, owner).map(Arc::new).and_then(|engine| {
+        let (ring, memory) = RingFile::open(path, pool.as_file(), owner, len)?;
+        let opened = open::open((pool.clone(), marker), log, memory, owner).map(Arc::new).and_then(|engine| {
+            for file in [&engine.pool, &engine.log] {
+                let told = Arc::downgrade(&engine);
+                file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
+            }
             let keeper = Keeper::new(&engine).map_err(Fault::io("start a thread"))?;
             Ok((engine, Some(keeper)))
         });
@@ -57,7 +61,7 @@ impl Attached {
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.
     pub(crate) fn look(
         path: &Path,
-        pool: &File,
+        pool: &DiskFile,
         marker: Marker,
         boot: u64,
         store: impl FnMut(u64, u64),
@@ -67,7 +71,7 @@ impl Attached {
             log => log.ok_or_else(lost)?,
         };
         let owner = owner(&log, &marker, boot)?;
-        let ring = RingFile::look(path, pool, owner)?;
+        let ring = RingFile::look(path, pool.as_file(), owner)?;
         look((pool, &marker), &log, ring.as_ref(), owner, store)
     }
 
@@ -147,12 +151,12 @@ fn log_path(pool: &Path) -> PathBuf {
     with_ending(pool, ".log")
 }
 
-fn find_log(pool: &Path, write: bool) -> Result<Option<File>, Fault> {
+fn find_log(pool: &Path, write: bool) -> Result<Option<DiskFile>, Fault> {
     let mut options = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
     match options.read(true).write(write).open(log_path(pool)) {
         Ok(file) => match file.metadata().map_err(Fault::io("inspect the log"))? {
-            meta if meta.is_file() => Ok(Some(file)),
+            meta if meta.is_file() => Ok(Some(DiskFile::new(file, Role::Log))),
             meta => Err(in_the_way(&log_path(pool), if meta.is_dir() { "a directory" } else { "no file" })),
         },
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => Err(in_the_way(&log_path(pool), "a directory")),
@@ -166,7 +170,7 @@ fn in_the_way(path: &Path, found: &'static str) -> Fault {
 }
 
 /// What a file is that is no log of the pool.
-fn what_is(file: &File) -> &'static str {
+fn what_is(file: &DiskFile) -> &'static str {
     if open::is_log(file) { "the log of another pool" } else { "no log" }
 }
 
@@ -183,7 +187,7 @@ fn lost() -> Fault {
     .into()
 }
 
-fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
+fn owner(log: &DiskFile, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
     let meta = log.metadata().map_err(Fault::io("inspect the log"))?;
     if boot == 0 {
         // A ring beside the pool, of which a crash of the machine has left a part, would be taken for whole.
@@ -194,18 +198,18 @@ fn owner(log: &File, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
 
 /// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. Whoever may use the pool's file may use
 /// it, and nobody else. A file with other content is left as it is.
-pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
+pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
     let creating = || Fault::io("create the log");
     let log = log_path(path);
     // Under another name until it is whole: then it never takes the place of anything.
     let part = with_ending(&log, ".part");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
-    let file = File::from(file.map_err(creating())?);
+    let file = DiskFile::new(File::from(file.map_err(creating())?), Role::Log);
     if !(open::is_blank(&file).map_err(creating())? || open::is_log_of(&file, uuid)) {
         return Err(in_the_way(&part, what_is(&file)));
     }
-    file.set_len(0).and_then(|()| belong_to_those_of(&file, pool)).map_err(creating())?;
+    file.resize(0).and_then(|()| belong_to_those_of(file.as_file(), pool.as_file())).map_err(creating())?;
     let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));
     let named = made.and_then(|()| match find_log(path, false)? {
@@ -228,7 +232,7 @@ pub(crate) fn create_log(path: &Path, pool: &File, uuid: [u64; 2], len: u64) -> 
 }
 
 /// Says in a closed pool's file that it has a journal, whose log is there and empty.
-pub(crate) fn adopt(path: &Path, pool: &File, uuid: [u64; 2]) -> Result<(), Fault> {
+pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2]) -> Result<(), Fault> {
     open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid)
 }
 

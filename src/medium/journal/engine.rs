@@ -11,6 +11,7 @@ use super::ring::{Appended, Memory, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
+use crate::medium::disk_file::{Failed, is_room_missing};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::io;
 use std::ops::Range;
@@ -407,6 +408,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.failure.get().map_or_else(|| io::Error::other("left out"), Failure::error)
     }
 
+    /// Closes the journal for what was told of one of its files, by whichever call (J29). It takes no lock.
+    pub(crate) fn is_told(&self, failed: &Failed) {
+        self.note(&Fault::io(failed.doing)(failed.source()));
+    }
+
     /// Notes why the journal is closed.
     fn note(&self, fault: &Fault) {
         let failure = match fault.kind() {
@@ -705,12 +711,6 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
 
 fn gone() -> Fault {
     Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
-}
-
-/// Whether an error says that there is no room, and nothing of the disk.
-fn is_room_missing(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Whether so much of a log is used that a checkpoint should be made.

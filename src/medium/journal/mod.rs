@@ -41,6 +41,7 @@ mod threads;
 mod trees;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
+pub(crate) use disk::Disk;
 pub use engine::JournalStat;
 pub(crate) use marker::{MARKER, Marker};
 

@@ -3,7 +3,7 @@
 use super::engine::JournalStat;
 use super::{Journal, Marker};
 use crate::error::{ErrorKind, Fault};
-use std::fs::File;
+use crate::medium::disk_file::DiskFile;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -24,13 +24,13 @@ pub(crate) fn was_settled(_path: &Path, _marker: &Marker) -> Result<bool, Fault>
 
 #[allow(unused_variables, dead_code, reason = "the methods are those on Linux")]
 impl Attached {
-    pub(crate) fn open(path: &Path, pool: &File, marker: Marker, boot: u64) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64) -> Result<Self, Fault> {
         Err(unsupported())
     }
 
     pub(crate) fn look(
         path: &Path,
-        pool: &File,
+        pool: &DiskFile,
         marker: Marker,
         boot: u64,
         store: impl FnMut(u64, u64),
@@ -83,11 +83,11 @@ impl Attached {
     }
 }
 
-pub(crate) fn create_log(_path: &Path, _pool: &File, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
+pub(crate) fn create_log(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
     Err(unsupported())
 }
 
-pub(crate) fn adopt(_path: &Path, _pool: &File, _uuid: [u64; 2]) -> Result<(), Fault> {
+pub(crate) fn adopt(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2]) -> Result<(), Fault> {
     Err(unsupported())
 }
 

@@ -1,14 +1,14 @@
 //! The file of a pool: it is created or opened, locked, and removed if its creation fails.
 
-use super::super::process::Process;
 use crate::error::{ErrorKind, Fault};
-use core::ops::Deref;
 #[cfg(target_os = "linux")]
-use core::ops::Range;
+use crate::medium::disk_file::has_blocks;
+use crate::medium::disk_file::{DiskFile, Role};
+use crate::medium::journal::Disk;
+use crate::medium::process::Process;
+use core::ops::Deref;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-#[cfg(target_os = "linux")]
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -27,7 +27,7 @@ pub enum Mapping {
 
 /// A file under a lock, which goes with it.
 pub(super) struct Locked {
-    file: File,
+    file: DiskFile,
     /// The process that took the lock.
     process: Process,
     /// The process that may change trees in the mapping. The words differ, so that to ask for either costs the same.
@@ -38,7 +38,7 @@ impl Locked {
     fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
         lock(&file, mapping)?;
         let writer = if mapping == Mapping::Read { Process::none() } else { Process::this() };
-        Ok(Self { file, process: Process::this(), writer })
+        Ok(Self { file: DiskFile::new(file, Role::Pool), process: Process::this(), writer })
     }
 
     /// Whether the running process may change trees in the mapping.
@@ -55,9 +55,9 @@ impl Locked {
 }
 
 impl Deref for Locked {
-    type Target = File;
+    type Target = DiskFile;
 
-    fn deref(&self) -> &File {
+    fn deref(&self) -> &DiskFile {
         &self.file
     }
 }
@@ -67,7 +67,7 @@ impl Drop for Locked {
         // Closing the file alone is not enough: children of other threads, between fork and exec, still hold it. And in
         // such a child the lock is the parent's: unlocking takes it from all that share it, closing does not.
         if self.is_own() {
-            let _ = self.file.unlock();
+            let _ = self.file.as_file().unlock();
         }
     }
 }
@@ -97,7 +97,11 @@ impl Remains {
             return;
         }
         // If it cannot be removed, the next creation recognises it.
-        let _ = if self.new && is_at(&self.path, file) { std::fs::remove_file(&self.path) } else { file.set_len(0) };
+        let _ = if self.new && is_at(&self.path, file.as_file()) {
+            std::fs::remove_file(&self.path)
+        } else {
+            file.discard()
+        };
     }
 }
 
@@ -112,17 +116,17 @@ pub(super) fn create(
     unborn: impl Fn(&[u8]) -> bool,
 ) -> Result<(Locked, Remains), Fault> {
     let (file, new) = named(path)?;
-    if regular(path, &file)? != 0 && !unborn(&head(&file, birth).map_err(Fault::io("read"))?) {
+    if regular(path, file.as_file())? != 0 && !unborn(&head(file.as_file(), birth).map_err(Fault::io("read"))?) {
         return Err(ErrorKind::NotAPool { found: "a file with other content" }.into());
     }
     let remains = Remains { path: path.to_owned(), new, born: OnceLock::new() };
     let sized = || {
-        file.set_len(0).map_err(Fault::io("empty"))?;
+        file.resize(0).map_err(Fault::io("empty"))?;
         if in_place {
-            write_in_place(&file);
+            write_in_place(file.as_file());
         }
-        write_first_word(&file, birth).map_err(Fault::space(8, len))?;
-        file.set_len(len).map_err(Fault::space(len, len))
+        Disk::write(&*file, 0, &birth.to_le_bytes()).map_err(Fault::space(8, len))?;
+        file.resize(len).map_err(Fault::space(len, len))
     };
     match sized() {
         Ok(()) => Ok((file, remains)),
@@ -152,7 +156,7 @@ fn named(path: &Path) -> Result<(Locked, bool), Fault> {
         regular(path, &file)?;
         let file = Locked::new(file, Mapping::Write)?;
         // Another process whose creation failed may have removed the file before it gave up the lock.
-        if is_at(path, &file) {
+        if is_at(path, file.as_file()) {
             return Ok((file, new));
         }
     }
@@ -214,12 +218,12 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
         return Err(ErrorKind::ReadOnly { why }.into());
     }
     let file = Locked::new(file, mapping)?;
-    if !is_at(path, &file) {
+    if !is_at(path, file.as_file()) {
         // A failed creation removed the file before it released the lock.
         return Err(ErrorKind::NotFound.into());
     }
     // Under the lock: a file that is being created is empty for a moment.
-    if regular(path, &file)? == 0 {
+    if regular(path, file.as_file())? == 0 {
         return Err(ErrorKind::NotAPool { found: "an empty file" }.into());
     }
     Ok(file)
@@ -316,44 +320,11 @@ fn lock(file: &File, mapping: Mapping) -> Result<(), Fault> {
     }
 }
 
-fn write_first_word(mut file: &File, word: u64) -> io::Result<()> {
-    use std::io::{Seek, SeekFrom, Write};
-    file.seek(SeekFrom::Start(0))?;
-    file.write_all(&word.to_le_bytes())
-}
-
-/// Whether a file has nothing but zeros in a range. A hole may have pages that were read ahead of their use: the system
-/// calls these data.
-#[cfg(target_os = "linux")]
-pub(super) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
-    use rustix::fs::{SeekFrom, seek};
-    use rustix::io::Errno;
-    let mut buffer = vec![0; 64 << 10];
-    let mut at = range.start;
-    while at < range.end {
-        at = match seek(file, SeekFrom::Data(at)) {
-            Ok(data) if data < range.end => data,
-            Ok(_) | Err(Errno::NXIO) => return Ok(true),
-            Err(error) => return Err(error.into()),
-        };
-        let end = seek(file, SeekFrom::Hole(at))?.min(range.end);
-        while at < end {
-            let part = &mut buffer[..(end - at).min(64 << 10) as usize];
-            file.read_exact_at(part, at)?;
-            if part.iter().any(|&byte| byte != 0) {
-                return Ok(false);
-            }
-            at += part.len() as u64;
-        }
-    }
-    Ok(true)
-}
-
 /// Makes sure that the space is reserved; returns the offset from which on it was not, or may still not be: some file systems
 /// cannot reserve (network, FUSE, ext3). There, space is taken by whoever stores.
 #[cfg(target_os = "linux")]
-pub(super) fn reserve(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
-    reserve_by(file, at, len, allocate)
+pub(super) fn reserve(file: &DiskFile, at: u64, len: u64) -> io::Result<Option<u64>> {
+    reserve_by(file.as_file(), at, len, |at, len| file.allocate(at, len))
 }
 
 #[cfg(target_os = "linux")]
@@ -361,7 +332,7 @@ fn reserve_by(
     file: &File,
     at: u64,
     len: u64,
-    allocate: impl FnOnce(&File, u64, u64) -> io::Result<bool>,
+    allocate: impl FnOnce(u64, u64) -> io::Result<bool>,
 ) -> io::Result<Option<u64>> {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     use rustix::fs::{SeekFrom, seek};
@@ -372,77 +343,12 @@ fn reserve_by(
     if hole >= at + len {
         return Ok(None);
     }
-    match allocate(file, hole, at + len - hole) {
+    match allocate(hole, at + len - hole) {
         // To reserve again what is reserved, xfs wants some space, too, of the disk and of its user's quota.
         Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) && has_blocks(file, &(hole..at + len)) => {}
         result => _ = result?,
     }
     Ok(Some(hole))
-}
-
-/// Whether a range of a file has all its blocks, stored to or not, as far as the file system tells.
-#[cfg(target_os = "linux")]
-pub(super) fn has_blocks(file: &File, range: &Range<u64>) -> bool {
-    use std::os::fd::AsRawFd;
-    /// As in the system's `linux/fiemap.h`.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Map {
-        start: u64,
-        len: u64,
-        flags: u32,
-        found: u32,
-        most: u32,
-        _reserved: u32,
-        extents: [Extent; 32],
-    }
-    #[repr(C)]
-    #[derive(Default, Clone, Copy)]
-    struct Extent {
-        start: u64,
-        _physical: u64,
-        len: u64,
-        _others: [u64; 4],
-    }
-    const HEAD: usize = 32;
-    const _: () = assert!(size_of::<Extent>() == 56 && std::mem::offset_of!(Map, extents) == HEAD);
-    let (mut at, end) = (range.start, range.end);
-    while at < end {
-        let mut map = Map { start: at, len: end - at, most: 32, ..Map::default() };
-        let code = rustix::ioctl::opcode::read_write::<[u8; HEAD]>(b'f', 11);
-        // SAFETY: the system writes as many extents as there is room for, which `most` says.
-        if unsafe { libc::ioctl(file.as_raw_fd(), code as _, &raw mut map) } != 0 {
-            return false;
-        }
-        let before = at;
-        for extent in map.extents.iter().take(map.found as usize) {
-            if extent.start > at {
-                return false;
-            }
-            at = at.max(extent.start.saturating_add(extent.len));
-        }
-        if at == before {
-            return false;
-        }
-    }
-    true
-}
-
-/// Reserves the space without asking whether it is; false if the file system cannot reserve.
-#[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, at: u64, len: u64) -> io::Result<bool> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::retry_on_intr;
-    // In pieces, because a signal takes back what one call has reserved so far.
-    const PIECE: u64 = 64 << 20;
-    for piece in (at..at + len).step_by(PIECE as usize) {
-        let len = PIECE.min(at + len - piece);
-        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), piece, len)) {
-            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(false),
-            other => other?,
-        }
-    }
-    Ok(true)
 }
 
 /// Asks that a block of a new file, which is empty, takes space once and not each time that it is written: a file system that
@@ -459,18 +365,6 @@ pub(in crate::medium) fn write_in_place(file: &File) {
 
 #[cfg(not(target_os = "linux"))]
 fn write_in_place(_file: &File) {}
-
-/// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
-#[cfg(target_os = "linux")]
-pub(in crate::medium) fn punch(file: &File, at: u64, len: u64) -> io::Result<bool> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::{Errno, retry_on_intr};
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match retry_on_intr(|| fallocate(file, flags, at, len)) {
-        Err(Errno::OPNOTSUPP) => Ok(false),
-        other => Ok(other.map(|()| true)?),
-    }
-}
 
 /// Identifies the file and its number of blocks: a copy is another file, and a hole means fewer blocks.
 #[cfg(target_os = "linux")]
@@ -491,6 +385,8 @@ pub(super) fn space(_file: &File) -> Option<u64> {
 pub(super) mod tests {
     use super::*;
     use std::cell::Cell;
+    #[cfg(target_os = "linux")]
+    use std::os::unix::fs::FileExt;
 
     thread_local! {
         /// Whether this thread can sync no directory.
@@ -519,7 +415,8 @@ pub(super) mod tests {
         let file = File::create(scratch.path().join("words")).unwrap();
         file.set_len(400 * PAGE).unwrap();
         // Some are stored to, in many pieces, so that they are asked for more than once.
-        if !allocate(&file, 0, 200 * PAGE).unwrap() || !has_blocks(&file, &(0..1)) {
+        let owned = |file: &File| DiskFile::new(file.try_clone().unwrap(), Role::Pool);
+        if !owned(&file).allocate(0, 200 * PAGE).unwrap() || !has_blocks(&file, &(0..1)) {
             eprintln!("skipped: this file system does not tell");
             return;
         }
@@ -528,7 +425,7 @@ pub(super) mod tests {
         for (at, end, has) in [(0, 200, true), (3, 199, true), (0, 201, false), (200, 201, false), (300, 400, false)] {
             assert_eq!(has_blocks(&file, &(at * PAGE..end * PAGE)), has, "{at} to {end}");
         }
-        punch(&file, 100 * PAGE, PAGE).unwrap();
+        owned(&file).punch_hole(100 * PAGE, PAGE).unwrap();
         assert!(!has_blocks(&file, &(0..200 * PAGE)) && has_blocks(&file, &(101 * PAGE..200 * PAGE)));
     }
 
@@ -539,8 +436,9 @@ pub(super) mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = File::create(scratch.path().join("words")).unwrap();
         file.set_len(1 << 20).unwrap();
-        let by = |error: rustix::io::Errno, at, len| reserve_by(&file, at, len, |_, _, _| Err(error.into()));
-        if !allocate(&file, 0, 4096).unwrap()
+        let by = |error: rustix::io::Errno, at, len| reserve_by(&file, at, len, |_, _| Err(error.into()));
+        let owned = DiskFile::new(file.try_clone().unwrap(), Role::Pool);
+        if !owned.allocate(0, 4096).unwrap()
             || !has_blocks(&file, &(0..4096))
             || by(rustix::io::Errno::IO, 0, 4096).is_ok()
         {
@@ -560,7 +458,7 @@ pub(super) mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.pool");
         let (file, remains) = create(&path, 4096, true, 1, |_| false).unwrap();
-        let copy = file.try_clone().unwrap();
+        let copy = file.as_file().try_clone().unwrap();
         assert!(matches!(open(&path, Mapping::Write), Err(fault) if matches!(fault.kind(), ErrorKind::InUse)));
         remains.keep();
         drop(file);

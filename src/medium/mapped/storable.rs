@@ -9,12 +9,12 @@
 //! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages there are
 //!   stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the rest of the folio has space, too.
 
-use super::file::has_blocks;
 use super::pages::HUGE_PAGE;
 use super::{Mapped, page};
+use crate::medium::disk_file::has_blocks;
+use crate::medium::journal::Disk;
 use rustix::io::Errno;
 use rustix::mm::Advice;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -36,8 +36,8 @@ impl Mapped {
             Err(Errno::FAULT) => {
                 // Folios are made anew, as small as may be.
                 let end = whole.end.next_multiple_of(HUGE_PAGE).min(self.map.mapped());
-                let write = || self.syncs.sync(&self.file, File::sync_data);
-                self.map.forget(&self.file, &(whole.start / HUGE_PAGE * HUGE_PAGE..end), write)?;
+                let write = || self.file.sync();
+                self.map.forget(self.file.as_file(), &(whole.start / HUGE_PAGE * HUGE_PAGE..end), write)?;
                 match store() {
                     Err(Errno::FAULT) if populate(self, whole.clone(), Advice::LinuxPopulateRead).is_err() => {
                         Err(Errno::IO.into())
@@ -71,7 +71,7 @@ impl Mapped {
         let before = pages.start.saturating_sub(page)..pages.start;
         let behind = pages.end..(pages.end + page).min(self.map.mapped());
         for (end, beside) in [(pages.start, before), (pages.end, behind)] {
-            if !end.is_multiple_of(HUGE_PAGE) && !beside.is_empty() && has_blocks(&self.file, &beside) {
+            if !end.is_multiple_of(HUGE_PAGE) && !beside.is_empty() && has_blocks(self.file.as_file(), &beside) {
                 self.make_storable(&beside)?;
             }
         }

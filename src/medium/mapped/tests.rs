@@ -712,10 +712,10 @@ fn a_sync_that_failed_fails_from_then_on() {
     let scratch = Scratch::new();
     let pool = crate::Pool::options().open(scratch.path()).unwrap();
     pool.tree("t").unwrap().insert(1, 2).unwrap();
-    syncs::failing::next(1);
+    disk_file::tests::failing::next(1);
     assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Io { .. }));
     let error = pool.close().unwrap_err();
-    assert!(format!("{error:?}").contains("an earlier sync of the file failed"), "{error:?}");
+    assert!(format!("{error:?}").contains("the disk has failed before"), "{error:?}");
     // The next process is told nothing by the system, and the cache may be gone by then.
     let error = crate::Pool::open(scratch.path()).map(drop).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::PowerLoss), "{error}");
@@ -727,10 +727,31 @@ fn a_sync_that_failed_fails_from_then_on() {
     let m = scratch.again(Mapping::Write);
     put(&m, m.accessible() - 8, 6);
     storable::failing::next(1, 0);
-    syncs::failing::next(1);
+    disk_file::tests::failing::next(1);
     let space = m.reserve(m.accessible(), 4096);
     let written = m.sync();
     assert!(space.is_err() && written.is_err(), "{space:?}, {written:?}");
+}
+
+/// A sync of the pool's file that nobody expects to find anything: the file is as long as before.
+#[test]
+fn what_a_journal_is_not_told_itself_closes_it() {
+    let scratch = Scratch::new();
+    let open = || crate::Pool::options().journal(journal::Journal::OnRequest).open(scratch.path());
+    let pool = open().unwrap();
+    let tree = pool.tree("t").unwrap();
+    tree.insert(1, 2).unwrap();
+    drop(tree);
+    pool.shrink().unwrap();
+    disk_file::tests::failing::next(1);
+    assert!(pool.shrink().is_err());
+    // Whoever comes next is told, and so is the close: nothing of the log is given up.
+    assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Journal { .. }));
+    assert!(pool.shrink().is_err() && pool.close().is_err());
+    assert!(std::fs::metadata(scratch.0.path().join("words.log")).is_ok());
+    let pool = open().unwrap();
+    assert_eq!(pool.tree("t").unwrap().get(1), Some(2));
+    pool.close().unwrap();
 }
 
 #[test]
@@ -738,7 +759,7 @@ fn what_lies_beside_a_hole_can_be_stored_to() {
     let scratch = Scratch::new();
     let m = scratch.with(8 * MIB, false);
     m.reserve(0, 8 * MIB).unwrap();
-    if m.in_memory || !file::has_blocks(&m.file, &(0..MIB)) {
+    if m.in_memory || !disk_file::has_blocks(m.file.as_file(), &(0..MIB)) {
         eprintln!("skipped: this file system does not tell what has space");
         return;
     }
@@ -749,7 +770,10 @@ fn what_lies_beside_a_hole_can_be_stored_to() {
     m.release(4 * MIB, 2 * MIB).unwrap();
     storable::failing::next(0, 0);
     m.release(3 * MIB, MIB).unwrap();
-    assert!(!file::has_blocks(&m.file, &(MIB..MIB + 4096)) && file::has_blocks(&m.file, &(2 * MIB..3 * MIB)));
+    assert!(
+        !disk_file::has_blocks(m.file.as_file(), &(MIB..MIB + 4096))
+            && disk_file::has_blocks(m.file.as_file(), &(2 * MIB..3 * MIB))
+    );
 }
 
 #[test]
