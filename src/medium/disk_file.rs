@@ -13,8 +13,12 @@
 
 #[cfg(target_os = "linux")]
 mod extents;
+#[cfg(target_os = "linux")]
+mod forget;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 pub(super) mod tests;
+#[cfg(target_os = "linux")]
+mod written;
 
 use super::journal::Disk;
 use crate::sync::Mutex;
@@ -23,6 +27,8 @@ pub(super) use extents::{has_blocks, is_zero};
 use std::fs::{File, Metadata};
 use std::io;
 use std::sync::{Arc, OnceLock};
+#[cfg(target_os = "linux")]
+use written::Written;
 
 /// Which file of a pool it is, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,12 +113,22 @@ struct Owner {
     asking: Mutex<()>,
     failed: OnceLock<Failed>,
     hook: OnceLock<Hook>,
+    #[cfg(target_os = "linux")]
+    written: Written,
 }
 
 impl DiskFile {
     /// The owner of a file that was just opened.
     pub(crate) fn new(file: File, role: Role) -> Self {
-        Self(Arc::new(Owner { file, role, asking: Mutex::new(()), failed: OnceLock::new(), hook: OnceLock::new() }))
+        Self(Arc::new(Owner {
+            file,
+            role,
+            asking: Mutex::new(()),
+            failed: OnceLock::new(),
+            hook: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            written: Written::default(),
+        }))
     }
 
     /// The file, for calls that tell no error of the disk: to map it, to read it, to ask what it is. `tests/steps.rs` looks for others.
@@ -160,6 +176,9 @@ impl DiskFile {
 
     /// Changes the length.
     pub(crate) fn resize(&self, len: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        return self.resized(len, || self.call(Call::Resize, |file| file.set_len(len)));
+        #[cfg(not(target_os = "linux"))]
         self.call(Call::Resize, |file| file.set_len(len))
     }
 
@@ -193,12 +212,35 @@ impl DiskFile {
     /// Gives the space of a range back: it reads as zeros. False where files cannot have holes.
     #[cfg(target_os = "linux")]
     pub(crate) fn punch_hole(&self, at: u64, len: u64) -> io::Result<bool> {
+        self.punched(at, len, || self.punch_out(at, len))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn punch_out(&self, at: u64, len: u64) -> io::Result<bool> {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::{Errno, retry_on_intr};
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.call(Call::Punch, |file| match retry_on_intr(|| fallocate(file, flags, at, len)) {
             Err(Errno::OPNOTSUPP) => Ok(false),
             other => Ok(other.map(|()| true)?),
+        })
+    }
+
+    /// Waits until a range is written back, and for nothing else.
+    #[cfg(target_os = "linux")]
+    fn write_back(&self, at: u64, len: u64) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        const ALL: libc::c_uint =
+            libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        self.wait(Call::Sync, |file| {
+            // SAFETY: it takes numbers only.
+            match unsafe { libc::sync_file_range(file.as_raw_fd(), at as i64, len as i64, ALL) } {
+                0 => Ok(()),
+                _ => match io::Error::last_os_error() {
+                    error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ESPIPE)) => file.sync_data(),
+                    error => Err(error),
+                },
+            }
         })
     }
 
@@ -285,6 +327,8 @@ impl Disk for DiskFile {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        self.has_content(at, bytes.len() as u64);
         self.call(Call::Write, |file| write_all_at(file, bytes, at))
     }
 
@@ -293,6 +337,8 @@ impl Disk for DiskFile {
     }
 
     fn write_through(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        self.has_content(at, bytes.len() as u64);
         // It may be told what others have written.
         self.wait(Call::Sync, |file| {
             #[cfg(target_os = "linux")]

@@ -201,6 +201,14 @@ impl Mapped {
             len = reach.most;
         }
         let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
+        #[cfg(target_os = "linux")]
+        let marker = if marker.is_some() && mapping == Mapping::Write {
+            file.write_space_first().map_err(Fault::io("make sure of what the disk has"))?;
+            // As the disk has it.
+            Marker::read(&*file).map_err(Fault::io("read"))?
+        } else {
+            marker
+        };
         let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
@@ -502,7 +510,7 @@ impl Mapped {
         if let Some(journal) = &self.journal {
             // Not its memory: private pages that are there without need only take space.
             journal.retain(pages.clone());
-            return self.take_space(&pages).map(drop);
+            return self.take_written(&pages, behind);
         }
         if self.in_memory {
             if self.covered.overlap(&pages) {
@@ -527,6 +535,12 @@ impl Mapped {
             return self.file.allocate(pages.start, pages.end - pages.start).map(|_| Some(pages.start));
         }
         file::reserve(&self.file, pages.start, pages.end - pages.start)
+    }
+
+    /// Makes sure that the file has the space of a range, of a pool with a journal, and that it was written where that matters (J31).
+    #[cfg(target_os = "linux")]
+    fn take_written(&self, pages: &Range<u64>, behind: u64) -> io::Result<()> {
+        if self.file.take_written(pages, behind)? { Ok(()) } else { self.take_space(pages).map(drop) }
     }
 
     /// Says that so many bytes may be accessed from now on.

@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) bytes: Range<u64>,
+    /// The file system has reserved it, and takes it for zeros: nothing was written there that the disk has reported.
+    pub(super) is_unwritten: bool,
 }
 
 const ROOM: usize = 128;
@@ -35,10 +37,12 @@ struct Found {
     _physical: u64,
     len: u64,
     _others: [u64; 2],
-    _others_too: [u32; 4],
+    flags: u32,
+    _reserved: [u32; 3],
 }
 
 const HEAD: usize = 32;
+const UNWRITTEN: u32 = 0x800;
 const _: () = assert!(size_of::<Found>() == 56 && std::mem::offset_of!(Map, extents) == HEAD);
 
 /// Calls `each` for the parts of a range that have space, in their order, until it returns false.
@@ -61,7 +65,7 @@ pub(super) fn each(file: &File, range: &Range<u64>, mut each: impl FnMut(Extent)
         for found in map.extents.iter().take(map.found as usize) {
             let bytes = found.start..found.start.saturating_add(found.len);
             at = at.max(bytes.end);
-            if !each(Extent { bytes }) {
+            if !each(Extent { bytes, is_unwritten: found.flags & UNWRITTEN != 0 }) {
                 return Ok(());
             }
         }

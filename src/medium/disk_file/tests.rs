@@ -1,7 +1,15 @@
 //! Files whose disk fails, and then works.
 
 use super::*;
-use std::path::Path;
+use crate::{Journal, Pool};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+/// More than the file system needs to say where a file lies.
+const LEAST_PIECE: u64 = 64 << 10;
 
 /// Stands for a disk that cannot write.
 pub(in crate::medium) mod failing {
@@ -23,9 +31,246 @@ pub(in crate::medium) mod failing {
     }
 }
 
+fn run(command: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(command).args(args).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+/// ext4 on a loop device, whose file is on a file system in memory. When that is full, a write fails where nothing was before: so the
+/// file system's own blocks can be written, and new content cannot.
+struct Ext4 {
+    dir: tempfile::TempDir,
+    device: Option<String>,
+}
+
+impl Ext4 {
+    fn new() -> Option<Self> {
+        let mut disk = Self { dir: tempfile::tempdir_in("/dev/shm").ok()?, device: None };
+        let made = disk.make();
+        if made.is_none() {
+            eprintln!("skipped: this process cannot make a loop device with ext4");
+        }
+        made.map(|()| disk)
+    }
+
+    fn make(&mut self) -> Option<()> {
+        let [below, made, image] = ["below", "below/made", "below/image"].map(|name| self.dir.path().join(name));
+        std::fs::create_dir(&below).and_then(|()| std::fs::create_dir(self.dir.path().join("mnt"))).ok()?;
+        run("mount", &["-t", "tmpfs", "-o", "size=260m", "tmpfs", below.to_str()?])?;
+        File::create(&made).ok()?.set_len(96 * MIB).ok()?;
+        let lazy = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        run("mkfs.ext4", &["-q", "-F", "-b", "4096", "-E", lazy, made.to_str()?])?;
+        // Without a hole.
+        run("cp", &["--sparse=never", made.to_str()?, image.to_str()?])?;
+        std::fs::remove_file(made).ok()?;
+        self.device = Some(run("losetup", &["--find", "--show", image.to_str()?])?);
+        self.mount()?;
+        run("fstrim", &[self.dir.path().join("mnt").to_str()?]).map(drop)
+    }
+
+    fn mount(&self) -> Option<()> {
+        // Without a word of it, as a disk is that fails once.
+        run("mount", &["-o", "errors=continue", self.device.as_deref()?, self.dir.path().join("mnt").to_str()?])
+            .map(drop)
+    }
+
+    /// What is not on the disk is gone.
+    fn forget_all(&self) {
+        let mnt = self.dir.path().join("mnt");
+        // A child of another test, between fork and exec, has all that is open here.
+        let gone = (0..100).any(|_| {
+            let gone = run("umount", &[mnt.to_str().unwrap()]).is_some();
+            std::thread::sleep(if gone { std::time::Duration::ZERO } else { std::time::Duration::from_millis(30) });
+            gone
+        });
+        assert!(gone, "it can be unmounted");
+        self.mount().unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("mnt").join(name)
+    }
+
+    fn fail(&self) {
+        let ballast = File::create(self.dir.path().join("below/ballast")).unwrap();
+        let mut at = 0;
+        for piece in [MIB, PAGE] {
+            while ballast.write_all_at(&vec![1; piece as usize], at).is_ok() {
+                at += piece;
+            }
+        }
+    }
+
+    fn work(&self) {
+        // It is empty at once, whoever else has it open: a child of another test, between fork and exec.
+        let ballast = self.dir.path().join("below/ballast");
+        File::options().write(true).open(&ballast).and_then(|file| file.set_len(0)).unwrap();
+        std::fs::remove_file(ballast).unwrap();
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let path = |name| self.dir.path().join(name).display().to_string();
+        let _ = run("umount", &["-l", &path("mnt")]);
+        self.device.iter().for_each(|device| drop(run("losetup", &["-d", device])));
+        let _ = run("umount", &["-l", &path("below")]);
+    }
+}
+
 fn file_at(path: &Path) -> DiskFile {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
     DiskFile::new(file, Role::Pool)
+}
+
+fn byte(file: &DiskFile, at: u64) -> u8 {
+    let mut byte = [0];
+    Disk::read(file, at, &mut byte).unwrap();
+    byte[0]
+}
+
+fn put(file: &DiskFile, page: u64, byte: u8) -> io::Result<()> {
+    Disk::write(file, page * PAGE, &[byte; PAGE as usize]).and_then(|()| file.sync())
+}
+
+/// Reserved space, of which a page could not be written.
+fn half_written(disk: &Ext4, name: &str) -> DiskFile {
+    let file = file_at(&disk.path(name));
+    file.resize(2 * MIB).unwrap();
+    assert!(file.allocate(0, 2 * MIB).unwrap());
+    file.sync_with_length().unwrap();
+    disk.fail();
+    assert!(put(&file, 1, 7).is_err());
+    disk.work();
+    // The owner does not believe in it any more.
+    assert!(put(&file, 1, 8).is_err() && file.sync_with_length().is_err() && file.resize(MIB).is_err());
+    drop(file);
+    let file = file_at(&disk.path(name));
+    assert_eq!(byte(&file, PAGE), 7, "the cache shows what the disk does not have");
+    file
+}
+
+/// On this system, ext4 takes a page that it could not write for one that the disk has.
+#[test]
+fn what_a_disk_did_not_take_is_forgotten_and_then_stays() {
+    let Some(disk) = Ext4::new() else { return };
+    let file = half_written(&disk, "a");
+    file.forget_cached().unwrap();
+    assert_eq!(byte(&file, PAGE), 0);
+    put(&file, 1, 8).unwrap();
+    drop(file);
+    // The negative control.
+    let other = half_written(&disk, "b");
+    put(&other, 1, 8).unwrap();
+    drop(other);
+    disk.forget_all();
+    assert_eq!(byte(&file_at(&disk.path("a")), PAGE), 8);
+    if byte(&file_at(&disk.path("b")), PAGE) == 8 {
+        eprintln!("here, a page that could not be written is written the next time");
+    }
+}
+
+#[test]
+fn what_somebody_has_mapped_is_not_forgotten() {
+    let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let file = file_at(&scratch.path().join("a"));
+    // Dirty pages are written first.
+    Disk::write(&file, 0, &[5; 3 * PAGE as usize]).unwrap();
+    file.forget_cached().unwrap();
+    // SAFETY: nobody changes the file.
+    let map = unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap();
+    file.forget_cached().unwrap();
+    assert_eq!(map[PAGE as usize], 5);
+    if rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC) {
+        return;
+    }
+    assert_eq!(file.forget_cached().unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+    drop(map);
+    file.forget_cached().unwrap();
+    assert_eq!(byte(&file, 2 * PAGE), 5);
+}
+
+/// How much of a file was never written, though it has space.
+fn never_written(path: &Path) -> u64 {
+    let (file, mut bytes) = (File::open(path).unwrap(), 0);
+    let len = file.metadata().unwrap().len();
+    let count = |extent: extents::Extent| {
+        bytes += if extent.is_unwritten { extent.bytes.end.min(len) - extent.bytes.start } else { 0 };
+        true
+    };
+    extents::each(&file, &(0..len), count).unwrap();
+    bytes
+}
+
+/// The disk fails while a pool with a journal grows, and then works. What was acknowledged by a sync is there, and stays.
+#[test]
+fn a_pool_keeps_what_was_synced_on_a_disk_that_fails_once() {
+    let Some(disk) = Ext4::new() else { return };
+    let path = disk.path("a.pool");
+    let open = || Pool::options().journal(Journal::OnRequest).open(&path).unwrap();
+    let grow = |pool: &Pool, from: u64| {
+        let tree = pool.tree("t").unwrap();
+        (from..from + 2000).try_for_each(|key| tree.insert(key * 7919 % 1_000_003, key).map(drop))
+    };
+    let mut synced = 0;
+    let pool = open();
+    while synced < 20_000 {
+        grow(&pool, synced).unwrap();
+        pool.sync().unwrap();
+        synced += 2000;
+    }
+    disk.fail();
+    while synced < 200_000 && grow(&pool, synced).and_then(|()| pool.sync()).is_ok() {
+        synced += 2000;
+    }
+    assert!(pool.close().is_err(), "{synced}");
+    disk.work();
+    open().close().unwrap();
+    let never_written = never_written(&path);
+    disk.forget_all();
+    let pool = open();
+    assert!(pool.check().unwrap().is_clean());
+    let tree = pool.tree("t").unwrap();
+    let missing = (0..synced).filter(|key| tree.get(key * 7919 % 1_000_003) != Some(*key)).count();
+    assert_eq!((missing, never_written), (0, 0), "of {synced}");
+}
+
+#[test]
+fn with_a_journal_no_space_is_only_reserved() {
+    let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = scratch.path().join("a.pool");
+    let pool = Pool::options().journal(Journal::OnRequest).open(&path).unwrap();
+    if rustix::fs::statfs(&path).unwrap().f_type != libc::EXT4_SUPER_MAGIC {
+        eprintln!("skipped: this is not ext4");
+        return;
+    }
+    let (small, large) = (pool.tree("small").unwrap(), pool.map::<u64, Vec<u8>>("large").unwrap());
+    small.insert(1, 2).unwrap();
+    (0..800).for_each(|key| assert!(!large.insert(key, &vec![7; 3000]).unwrap()));
+    pool.sync().unwrap();
+    assert_eq!(never_written(&path), 0);
+    // What was given back, and is used again.
+    (0..800).for_each(|key| assert!(large.remove(key).unwrap()));
+    pool.sync().unwrap();
+    pool.close().unwrap_err();
+    drop((small, large));
+    let pool = Pool::options().open(&path).unwrap();
+    let large = pool.map::<u64, Vec<u8>>("large").unwrap();
+    (0..300).for_each(|key| assert!(!large.insert(key, &vec![8; 5000]).unwrap()));
+    drop(large);
+    pool.close().unwrap();
+    assert_eq!(never_written(&path), 0);
+    // A journal that a pool gets later finds what was reserved without one.
+    let path = scratch.path().join("b.pool");
+    let pool = Pool::options().open(&path).unwrap();
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    pool.close().unwrap();
+    file_at(&path).allocate(0, 4 * MIB).unwrap();
+    assert!(never_written(&path) > 3 * MIB, "the negative control");
+    Pool::add_journal(&path).unwrap();
+    let pool = Pool::open(&path).unwrap();
+    assert_eq!((never_written(&path), pool.tree("t").unwrap().get(1)), (0, Some(2)));
+    pool.close().unwrap();
 }
 
 /// Whoever asks while a failure is being noted is told of it.
@@ -60,4 +305,61 @@ fn a_failure_is_noted_before_anybody_is_told() {
     let (told, is_told) = channel();
     file.when_failed(move |failed| told.send(failed.doing).unwrap());
     assert_eq!(is_told.recv(), Ok("sync the pool"));
+}
+
+/// A part that was reserved, and never written, is written before a pool uses it; what the system only shows is forgotten.
+#[test]
+fn what_was_only_reserved_is_written() {
+    let Some(disk) = Ext4::new() else { return };
+    let file = half_written(&disk, "a");
+    file.write_space_first().unwrap();
+    assert_eq!((byte(&file, PAGE), never_written(&disk.path("a"))), (0, 0));
+    put(&file, 1, 8).unwrap();
+    // Of this, no page was lied about: nothing need be forgotten.
+    let other = file_at(&disk.path("b"));
+    other.allocate(0, 2 * MIB).unwrap();
+    put(&other, 3, 9).unwrap();
+    // SAFETY: nobody changes the file meanwhile.
+    let map = unsafe { memmap2::Mmap::map(other.as_file()) }.unwrap();
+    assert_eq!(map[3 * PAGE as usize], 9);
+    other.write_space_first().unwrap();
+    assert_eq!((map[2 * PAGE as usize], map[3 * PAGE as usize], never_written(&disk.path("b"))), (0, 9, 0));
+    drop(map);
+    // New space, ahead of need, and never over what is there.
+    other.resize(8 * MIB).unwrap();
+    Disk::write(&other, 5 * MIB, &[6; PAGE as usize]).unwrap();
+    assert!(other.take_written(&(4 * MIB..4 * MIB + PAGE), 8 * MIB).unwrap());
+    assert!(has_blocks(other.as_file(), &(4 * MIB..4 * MIB + 16 * PAGE)));
+    assert!(!has_blocks(other.as_file(), &(4 * MIB + 16 * PAGE..4 * MIB + 17 * PAGE)));
+    assert!(other.take_written(&(4 * MIB + 16 * PAGE..6 * MIB), 8 * MIB).unwrap());
+    other.sync_with_length().unwrap();
+    assert_eq!((never_written(&disk.path("b")), byte(&other, 5 * MIB)), (0, 6));
+    // What was given back is written again.
+    other.punch_hole(4 * MIB, MIB).unwrap();
+    assert!(other.take_written(&(4 * MIB..5 * MIB), 8 * MIB).unwrap());
+    other.sync_with_length().unwrap();
+    assert!(has_blocks(other.as_file(), &(4 * MIB..6 * MIB)) && never_written(&disk.path("b")) == 0);
+    drop((file, other));
+    disk.forget_all();
+    assert_eq!((byte(&file_at(&disk.path("a")), PAGE), byte(&file_at(&disk.path("b")), 3 * PAGE)), (8, 9));
+}
+
+/// What does not fit on the disk is not taken.
+#[test]
+fn zeros_that_do_not_fit_leave_the_space_to_others() {
+    let Some(disk) = Ext4::new() else { return };
+    let file = file_at(&disk.path("a"));
+    file.resize(512 * MIB).unwrap();
+    file.write_space_first().unwrap();
+    let taken = |file: &DiskFile| std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512;
+    assert!(file.take_written(&(0..MIB), 512 * MIB).unwrap());
+    let error = file.take_written(&(MIB..256 * MIB), 512 * MIB).unwrap_err();
+    assert!(is_room_missing(&error) && file.failed().is_none(), "{error}");
+    assert!(taken(&file) < MIB + LEAST_PIECE, "{}", taken(&file));
+    // As much as there is, but for what is ahead of need.
+    let mut at = MIB;
+    while file.take_written(&(at..at + MIB), 512 * MIB).is_ok() {
+        at += MIB;
+    }
+    assert!(at > 64 * MIB && taken(&file) <= at + MIB, "{at}, {}", taken(&file));
 }
