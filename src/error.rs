@@ -97,8 +97,13 @@ pub enum ErrorKind {
         /// The unknown incompatible feature bits.
         unknown: u64,
     },
+    /// A sync of the pool's file has failed, so the system may show what the disk does not have, and forget it later without a word.
+    /// [`open_after_power_loss`](crate::Options::open_after_power_loss) copies what it shows to a new file, which takes the place of the
+    /// old one once it is on the disk, and opens it if all of it is whole. That needs as much space as the pool takes. Better soon, and
+    /// before the machine is restarted. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
+    DiskFailed,
     /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
-    /// written to and before all of it was synced; or a sync has failed. Changes that were acknowledged may be lost, and what is there may not fit
+    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
     /// together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens; for reading
     /// only, the pool opens, and can be checked, but its trees cannot be opened.
     PowerLoss,
@@ -359,6 +364,7 @@ impl ErrorKind {
             | Self::Forked
             | Self::Version { .. }
             | Self::Features { .. }
+            | Self::DiskFailed
             | Self::PowerLoss
             | Self::Unchecked { .. }
             | Self::LayoutMismatch { .. }
@@ -437,9 +443,16 @@ impl fmt::Display for ErrorKind {
             Self::Features { unknown } => {
                 write!(f, "unknown incompatible features {unknown:#x}; a newer build is needed")
             }
+            Self::DiskFailed => write!(
+                f,
+                "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
+                 `bristlecone check --after-power-loss` (Options::open_after_power_loss) copies it to a new file, which takes the \
+                 place of this one once it is on the disk, checks everything, and makes it usable if it is whole: better now than \
+                 after a restart of the machine"
+            ),
             Self::PowerLoss => write!(
                 f,
-                "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit \
+                "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
                  together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
                  makes it usable if it is whole"
             ),

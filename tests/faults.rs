@@ -244,9 +244,14 @@ fn faults_of(desk: &Desk, case: usize) -> Vec<Fault> {
     faults
 }
 
-/// The content of a pool; `None` if there is no pool, or only the remains of a creation.
+/// The content of a pool; `None` if there is no pool, or only the remains of a creation. A pool whose disk has failed is checked first.
 fn content(pool: &str) -> Result<Option<Content>, String> {
-    let output = bristlecone(&["scan", pool]).output().unwrap();
+    let scan = || bristlecone(&["scan", pool]).output().unwrap();
+    let mut output = scan();
+    if String::from_utf8_lossy(&output.stderr).contains("the disk has failed to take what was written") {
+        bristlecone(&["check", "--after-power-loss", pool]).output().unwrap();
+        output = scan();
+    }
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         let unborn = ["not found", "not a pool", "no tree"].iter().any(|what| error.contains(what));

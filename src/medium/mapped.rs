@@ -4,6 +4,7 @@
 //! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
 
+mod anew;
 #[cfg(target_os = "linux")]
 mod covered;
 mod file;

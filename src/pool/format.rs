@@ -183,6 +183,17 @@ impl Superblock {
         self.boot == FAILED || self.boot != 0 && boot != 0 && self.boot != boot
     }
 
+    /// Why nothing may be changed before everything was checked, if that is so.
+    pub(crate) fn refusal(&self, boot: u64) -> Option<ErrorKind> {
+        let lost = if self.has_failed() { ErrorKind::DiskFailed } else { ErrorKind::PowerLoss };
+        self.outlived(boot).then_some(lost)
+    }
+
+    /// Whether a sync has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.boot == FAILED
+    }
+
     /// Says that a sync has failed.
     pub(crate) fn fail(&mut self) {
         (self.boot, self.marked) = (FAILED, 0);

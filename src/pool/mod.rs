@@ -281,7 +281,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the changes since
     /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal: then every further
-    /// sync of the open pool fails, and so does closing it, and the next open is refused with [`ErrorKind::PowerLoss`].
+    /// sync of the open pool fails, and so does closing it, and the next open is refused with [`ErrorKind::DiskFailed`].
     /// [`ErrorKind::Forked`].
     ///
     /// # Complexity
@@ -315,8 +315,8 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the system cannot write to the disk, or if the [journal](ErrorKind::Journal) has failed before; the
-    /// pool is left as if the process had been killed. If a sync of an ordinary file without a journal failed, the pool is left as if the
-    /// machine had gone down.
+    /// pool is left as if the process had been killed. If a sync of an ordinary file without a journal failed, the next open is refused with
+    /// [`ErrorKind::DiskFailed`].
     /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and dropping the
     /// last one closes it. [`ErrorKind::Forked`].
     ///
@@ -479,9 +479,20 @@ impl<M: Medium> PoolState<M> {
         self.medium.sync().map_err(|error| {
             if self.loses_the_machine() {
                 self.update(Superblock::fail);
+                // This fails again; but as far as the disk works, it has what the superblock says.
+                let _ = self.medium.sync();
             }
             Fault::io("sync")(error)
         })
+    }
+
+    /// Called after the medium has refused to change the space of the file. It may have been told of a failure of the disk on the way: then
+    /// a sync fails, too, and the next process must know.
+    #[cold]
+    fn looks_at_failure(&self) {
+        if self.loses_the_machine() {
+            let _ = self.synced();
+        }
     }
 
     /// Forgets everything that orderly closes recorded about the pool and its trees. After a crash of the machine, the
@@ -555,7 +566,7 @@ impl<M: Medium> PoolState<M> {
             slots = self.catalog.wait(slots);
         }
         let before = self.medium.accessible();
-        self.segments.cut(&self.medium).map_err(Fault::io("cut the file"))?;
+        self.segments.cut(&self.medium).inspect_err(|_| self.looks_at_failure()).map_err(Fault::io("cut the file"))?;
         Ok(before - self.medium.accessible())
     }
 
@@ -687,8 +698,10 @@ impl<M: Medium> PoolState<M> {
             return self.writable();
         }
         let (superblock, m) = (self.superblock.lock().0, &self.medium);
-        if m.facts().domain != Domain::Journal && superblock.outlived(m.facts().boot) {
-            return Err(ErrorKind::PowerLoss.into());
+        if m.facts().domain != Domain::Journal
+            && let Some(refusal) = superblock.refusal(m.facts().boot)
+        {
+            return Err(refusal.into());
         }
         if !self.is_readable.load(Ordering::Relaxed) {
             // Nothing is reserved; but a hole in a file in memory cannot even be read if there is no room for it.

@@ -264,8 +264,8 @@ impl Options {
     ///   left as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
-    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal, or a sync failed; see
-    ///   [`open_after_power_loss`](Self::open_after_power_loss).
+    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; [`ErrorKind::DiskFailed`]: a sync
+    ///   failed; see [`open_after_power_loss`](Self::open_after_power_loss).
     /// - [`ErrorKind::Log`], [`ErrorKind::Ring`]: the pool has a journal and was not closed in order, and its log is missing; or its
     ///   log is damaged, or another pool's; or its ring cannot be used. What is there is left as it is.
     /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should be.
@@ -458,8 +458,12 @@ impl Options {
         let capacity = superblock.geometry.capacity;
         superblock.check(medium, self.read_only)?;
         let has_journal = medium.facts().domain == Domain::Journal;
-        if !self.read_only && !medium.facts().read_only && !has_journal && superblock.outlived(medium.facts().boot) {
-            return Err(ErrorKind::PowerLoss.into());
+        if !self.read_only
+            && !medium.facts().read_only
+            && !has_journal
+            && let Some(refusal) = superblock.refusal(medium.facts().boot)
+        {
+            return Err(refusal.into());
         }
         let asked = self.capacity.unwrap_or(0);
         if !self.read_only && asked > capacity {

@@ -9,7 +9,7 @@
 //! - it clears segments that the table calls never used (T2), because they may have been used.
 
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{Domain, Mapped, Mapping, Medium};
+use crate::medium::{Domain, Dram, Mapped, Mapping, Medium};
 use crate::pool::Report;
 use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
@@ -17,7 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Options {
-    /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`], if everything in it is whole.
+    /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`] or [`ErrorKind::DiskFailed`], if everything in
+    /// it is whole.
+    ///
+    /// After a failure of the disk, what the system shows of the file is copied to a new one first, which gets the name of the old one
+    /// once it is on the disk, and its owner and permissions. Other names of the old file (hard links) keep that.
     ///
     /// A report without violations means that the trees can be used, not that nothing is missing. Changes that the
     /// machine had not written to the disk are lost, whether acknowledged or not, and for each page by itself. To find
@@ -62,6 +66,10 @@ impl Options {
             if self.read_only {
                 return Err(Fault::read_only());
             }
+            // Else a later sync would say of what the disk lacks that it is there.
+            Mapped::made_anew_if(path, |head| {
+                Superblock::read(&Dram::from_bytes(head)).is_ok_and(|(superblock, _)| superblock.has_failed())
+            })?;
             let mut medium = self.taken(Mapped::existing(path, Mapping::Write, self.reach(path))?);
             self.choose_journal(&mut medium)?;
             self.checked(medium, |medium, unused| {

@@ -280,33 +280,43 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn a_pool_that_the_machine_went_down_with_is_checked_first() {
-    let desk = Desk::new();
-    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
-    let mut bytes = std::fs::read(desk.pool()).unwrap();
-    // Makes the pool look as if it was in use in another boot: words 10 and 12 of the twins.
-    for twin in [0, 4096] {
-        bytes[twin + 80] |= 1;
-        bytes[twin + 96..twin + 104].copy_from_slice(&7u64.to_le_bytes());
-        let crc = u64::from(crc32fast::hash(&bytes[twin..twin + 120]));
-        bytes[twin + 120..twin + 128].copy_from_slice(&(crc | !crc << 32).to_le_bytes());
-    }
-    std::fs::write(desk.pool(), &bytes).unwrap();
-    for (verb, args) in [("get", &["1"][..]), ("put", &["1", "b"]), ("scan", &[])] {
-        let error = desk.run(verb, args).fails(1);
-        let why = "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit \
-                   together; `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
-        assert_eq!(error, format!("bristlecone: {}: {why}", desk.pool().display()));
-    }
-    let checked = desk.run("check", &[]).ok();
-    assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
-    assert_eq!(desk.run("check", &["--json"]).json()["usable"], false);
-    assert!(desk.run("stat", &[]).ok().contains("when the machine went down"));
-    assert!(std::fs::read(desk.pool()).unwrap() == bytes);
+    let went_down = "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
+                     `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
+    let failed = "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
+                  `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the \
+                  disk, checks everything, and makes it usable if it is whole: better now than after a restart of the machine";
+    for (boot, why) in [(7, went_down), (u64::MAX, failed)] {
+        let desk = Desk::new();
+        desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+        let mut bytes = std::fs::read(desk.pool()).unwrap();
+        // Makes the pool look as if it was in use in another boot, or when the disk failed: words 10 and 12 of the twins.
+        for twin in [0, 4096] {
+            bytes[twin + 80] |= 1;
+            bytes[twin + 96..twin + 104].copy_from_slice(&u64::to_le_bytes(boot));
+            let crc = u64::from(crc32fast::hash(&bytes[twin..twin + 120]));
+            bytes[twin + 120..twin + 128].copy_from_slice(&(crc | !crc << 32).to_le_bytes());
+        }
+        std::fs::write(desk.pool(), &bytes).unwrap();
+        for (verb, args) in [("get", &["1"][..]), ("put", &["1", "b"]), ("scan", &[])] {
+            let error = desk.run(verb, args).fails(1);
+            assert_eq!(error, format!("bristlecone: {}: {why}", desk.pool().display()));
+        }
+        let checked = desk.run("check", &[]).ok();
+        assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
+        assert_eq!(desk.run("check", &["--json"]).json()["usable"], false);
+        assert!(desk.run("stat", &[]).ok().contains("when the machine went down"));
+        assert!(std::fs::read(desk.pool()).unwrap() == bytes);
 
-    let checked = desk.run("check", &["--after-power-loss"]).ok();
-    assert!(checked.contains("clean: 1 tree") && !checked.contains("--after-power-loss"), "{checked}");
-    assert_eq!(desk.run("get", &["1"]).ok(), "a\n");
-    assert_eq!(desk.run("check", &["--json"]).json()["usable"], true);
+        // Whoever has the old file has it as it was, if there is a new one.
+        let old = std::fs::File::open(desk.pool()).unwrap();
+        let checked = desk.run("check", &["--after-power-loss"]).ok();
+        assert!(checked.contains("clean: 1 tree") && !checked.contains("--after-power-loss"), "{checked}");
+        assert_eq!(desk.run("get", &["1"]).ok(), "a\n");
+        assert_eq!(desk.run("check", &["--json"]).json()["usable"], true);
+        let mut now = Vec::new();
+        std::io::Read::read_to_end(&mut &old, &mut now).unwrap();
+        assert_eq!(now == bytes, boot == u64::MAX);
+    }
 }
 
 #[test]

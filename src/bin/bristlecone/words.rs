@@ -10,8 +10,13 @@ pub(crate) fn of_the_shell(error: Box<dyn StdError>) -> Box<dyn StdError> {
         ErrorKind::JournalThere { has: false } => {
             "the pool has no journal; `bristlecone journal add POOL` gives it one"
         }
+        ErrorKind::DiskFailed => {
+            "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
+             `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the disk, \
+             checks everything, and makes it usable if it is whole: better now than after a restart of the machine"
+        }
         ErrorKind::PowerLoss => {
-            "the machine went down, or the disk failed, before all changes were on the disk: some may be lost, and the rest may not fit together; \
+            "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
              `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole"
         }
         _ => return error,

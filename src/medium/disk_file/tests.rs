@@ -307,6 +307,32 @@ fn a_failure_is_noted_before_anybody_is_told() {
     assert_eq!(is_told.recv(), Ok("sync the pool"));
 }
 
+/// Without a journal, a disk that failed leaves a pool of which the system shows everything, and the disk has a part.
+#[test]
+fn what_the_system_shows_after_a_failure_is_saved_in_a_new_file() {
+    let Some(disk) = Ext4::new() else { return };
+    let path = disk.path("a.pool");
+    let pool = Pool::options().open(&path).unwrap();
+    let tree = pool.tree("t").unwrap();
+    (0..20_000).for_each(|key| assert_eq!(tree.insert(key * 7919 % 1_000_003, key).unwrap(), None));
+    drop(tree);
+    disk.fail();
+    assert!(pool.close().is_err());
+    disk.work();
+    let refused = || Pool::open(&path).map(drop).unwrap_err();
+    assert!(matches!(refused().kind, crate::ErrorKind::DiskFailed), "{}", refused());
+    assert!(refused().to_string().contains("check --after-power-loss"), "{}", refused());
+    let (pool, report) = Pool::options().open_after_power_loss(&path).unwrap();
+    assert_eq!(report.entries, 20_000);
+    pool.close().unwrap();
+    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 2, "it, and lost+found");
+    disk.forget_all();
+    let pool = Pool::open(&path).unwrap();
+    assert!(pool.check().unwrap().is_clean());
+    let tree = pool.tree("t").unwrap();
+    assert_eq!((0..20_000).find(|&key| tree.get(key * 7919 % 1_000_003) != Some(key)), None);
+}
+
 /// A part that was reserved, and never written, is written before a pool uses it; what the system only shows is forgotten.
 #[test]
 fn what_was_only_reserved_is_written() {

@@ -35,7 +35,7 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
+    pub(super) fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
         lock(&file, mapping)?;
         let writer = if mapping == Mapping::Read { Process::none() } else { Process::this() };
         Ok(Self { file: DiskFile::new(file, Role::Pool), process: Process::this(), writer })
@@ -361,6 +361,12 @@ pub(in crate::medium) fn write_in_place(file: &File) {
     if fstatfs(file).is_ok_and(|found| found.f_type as u64 == BTRFS) {
         let _ = ioctl_getflags(file).and_then(|flags| ioctl_setflags(file, flags | IFlags::NOCOW));
     }
+}
+
+/// Whether that was asked for of a file.
+#[cfg(target_os = "linux")]
+pub(super) fn is_written_in_place(file: &File) -> bool {
+    rustix::fs::ioctl_getflags(file).is_ok_and(|flags| flags.contains(rustix::fs::IFlags::NOCOW))
 }
 
 #[cfg(not(target_os = "linux"))]

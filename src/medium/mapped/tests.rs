@@ -718,7 +718,7 @@ fn a_sync_that_failed_fails_from_then_on() {
     assert!(format!("{error:?}").contains("the disk has failed before"), "{error:?}");
     // The next process is told nothing by the system, and the cache may be gone by then.
     let error = crate::Pool::open(scratch.path()).map(drop).unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::PowerLoss), "{error}");
+    assert!(matches!(error.kind, ErrorKind::DiskFailed), "{error}");
     let (pool, _) = crate::Pool::options().open_after_power_loss(scratch.path()).unwrap();
     assert_eq!(pool.tree("t").unwrap().get(1), Some(2));
     pool.close().unwrap();
