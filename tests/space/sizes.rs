@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-fn places() -> [(&'static str, Scratch); 2] {
-    [("memory", Scratch::in_memory()), ("disk", Scratch::on_disk())]
+/// One after the other: a thread that holds the lock twice for reading waits for ever if another one wants to write in between.
+fn places() -> impl Iterator<Item = (&'static str, Scratch)> {
+    let places: [(&str, fn() -> Scratch); 2] = [("memory", Scratch::in_memory), ("disk", Scratch::on_disk)];
+    places.into_iter().map(|(place, scratch)| (place, scratch()))
 }
 
 #[test]
