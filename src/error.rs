@@ -201,8 +201,37 @@ pub enum ErrorKind {
         /// What it is.
         found: &'static str,
     },
+    /// The log of a pool with a journal is damaged, and more of it was on the disk, so the pool cannot be opened: what came later would
+    /// be lost without a word. Nothing was changed. Restore the log from a copy of the same time; or keep a copy of it and open
+    /// with [`Recovery::ShortLog`](crate::Recovery::ShortLog), which ends it there.
+    LogDamaged {
+        /// Where in the log's file, in bytes.
+        at: u64,
+        /// How many entries the log is known to have had from there on, at least; 0 if only its header is damaged.
+        lost: u64,
+    },
+    /// A pool with a journal was not closed in order, and its ring is not there: what was changed last may be only in the ring. Bring
+    /// it back: it belongs beside the pool, or in the shared memory of the container that had the pool open. If it is gone for good,
+    /// open with [`Recovery::WithoutRing`](crate::Recovery::WithoutRing): then the pool is as it was at its last sync, or later.
+    RingLost {
+        /// Where it should be.
+        path: String,
+    },
+    /// The ring of a pool with a journal, which was not closed in order, lacks entries before others that it has, in this boot of
+    /// the machine. The disk was taken away and came back; or a thread was killed in the act, and the file system was mounted
+    /// again since. [`Recovery::RingPrefix`](crate::Recovery::RingPrefix) is right in both cases, and gives up `behind` entries.
+    /// [`Recovery::RingAll`](crate::Recovery::RingAll) is for the second one.
+    RingUncertain {
+        /// The path of the ring.
+        path: String,
+        /// Entries that count, because nothing lacks before them.
+        certain: u64,
+        /// Entries behind a gap.
+        behind: u64,
+    },
     /// The ring of a pool with a journal, which a process has left, cannot be used, so the pool cannot be opened: the ring has what
-    /// is newer than the last sync. Open the pool as the user who left it, or remove the ring, and lose that.
+    /// is newer than the last sync. Open the pool as the user who left it, or bring the right ring back; or open with
+    /// [`Recovery::WithoutRing`](crate::Recovery::WithoutRing), and lose that.
     Ring {
         /// Its path.
         path: String,
@@ -375,6 +404,9 @@ impl ErrorKind {
             | Self::Truncated { .. }
             | Self::Superblock { .. }
             | Self::Log { .. }
+            | Self::LogDamaged { .. }
+            | Self::RingLost { .. }
+            | Self::RingUncertain { .. }
             | Self::LogInTheWay { .. }
             | Self::Ring { .. }
             | Self::Journal { .. }
@@ -485,7 +517,27 @@ impl fmt::Display for ErrorKind {
             Self::JournalThere { has: false } => {
                 write!(f, "the pool has no journal; one can be added (Pool::add_journal)")
             }
-            Self::Ring { path, found } => write!(f, "the pool's ring, {path}, cannot be used: {found}"),
+            Self::Ring { path, found } => write!(
+                f,
+                "the pool's ring, {path}, cannot be used: {found}; the pool was not closed in order, so bring the right one back, or open \
+                 it without (Recovery::WithoutRing; --without-ring), and lose what was not synced"
+            ),
+            Self::RingLost { path } => write!(
+                f,
+                "the pool was not closed in order, and its ring, {path}, is not there: what was changed last may be only in the ring. \
+                 Bring it back; or open without it (Recovery::WithoutRing; --without-ring), and lose what was not synced"
+            ),
+            Self::RingUncertain { path, certain, behind } => write!(
+                f,
+                "the ring, {path}, has {certain} entries without a gap, and {behind} behind one: if its disk was taken away and came \
+                 back, open it with the former (Recovery::RingPrefix; --uncertain-ring prefix); if a thread was killed in the act, with \
+                 all (Recovery::RingAll; --uncertain-ring all)"
+            ),
+            Self::LogDamaged { at, lost } => write!(
+                f,
+                "the log of the pool is damaged at byte {at}, and {lost} entries or more from there on were on the disk; nothing was \
+                 changed. Restore the log; or keep a copy of it, and end it there (Recovery::ShortLog; check --repair)"
+            ),
             Self::LogInTheWay { path, found } => write!(
                 f,
                 "{path} is where the log of the pool is to be, and is {found}: move it away, or remove it if the pool to which \

@@ -191,7 +191,7 @@ pub use codec::{Postcard, PostcardView};
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
 pub use kind::Kind;
 pub use map::{Entries, IntoEntries, Keys, Map, Values};
-pub use medium::{Journal, JournalStat};
+pub use medium::{Journal, JournalStat, Recovered, Recovery, RingPlace};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Metrics, Options, Pool, Progress, Report, Snapshots, Stat, TreeInfo, TreeMetrics, Verdict};
 pub use snapshot::{Backup, Snapshot, SnapshotRange};

@@ -117,7 +117,6 @@ const ASKING: &[&str] = &[
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("src/medium/mapped/file.rs", "sync_all", 1, "of a directory: an error makes no pool, log or backup"),
     ("src/medium/mapped/file.rs", "syncfs", 1, "the same, by a description of its own"),
-    ("src/medium/journal/shared.rs", "fallocate", 1, "of a ring that nobody has yet: an error makes no ring"),
 ];
 
 /// How often each of these calls is in the product part of a source file. A function of the file's own with such a name is none.

@@ -35,6 +35,7 @@ use written::Written;
 pub(crate) enum Role {
     Pool,
     Log,
+    Ring,
 }
 
 /// What the system was asked for.
@@ -61,6 +62,11 @@ impl Call {
             (Self::Resize, Role::Log) => "cut the log",
             (Self::Punch, Role::Pool) => "give space of the pool back",
             (Self::Punch, Role::Log) => "give space of the log back",
+            (Self::Sync, Role::Ring) => "sync the ring",
+            (Self::Write, Role::Ring) => "write to the ring",
+            (Self::Reserve, Role::Ring) => "reserve space of the ring",
+            (Self::Resize, Role::Ring) => "change the length of the ring",
+            (Self::Punch, Role::Ring) => "give space of the ring back",
         }
     }
 
@@ -224,6 +230,21 @@ impl DiskFile {
             Err(Errno::OPNOTSUPP) => Ok(false),
             other => Ok(other.map(|()| true)?),
         })
+    }
+
+    /// An error of which nobody was told, because the system has written back what was stored to a mapping; without waiting for more
+    /// than a page. It does not count as a failure of what this owner is asked for.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn written_back(&self) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        let (file, flag) = (self.as_file().as_raw_fd(), libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+        // SAFETY: it takes numbers only.
+        let waited = unsafe { libc::sync_file_range(file, 0, 4096, flag) };
+        match io::Error::last_os_error() {
+            error if waited != 0 && error.raw_os_error() == Some(libc::EIO) => Err(error),
+            // There is none; or there is no such call.
+            _ => Ok(()),
+        }
     }
 
     /// Waits until a range is written back, and for nothing else.

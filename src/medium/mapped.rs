@@ -20,7 +20,7 @@ mod tests;
 
 #[cfg(target_os = "linux")]
 use super::disk_file;
-use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker};
+use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, Wanted};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -192,6 +192,16 @@ impl Mapped {
 
     /// As [`open`](Self::open), with a mapping that may grow as far as `reach` says, if the system has so many addresses.
     pub(crate) fn existing(path: &Path, mapping: Mapping, reach: impl Into<Reach>) -> Result<Self, Fault> {
+        Self::existing_with(path, mapping, reach, Wanted::default())
+    }
+
+    /// The same, with a journal that is opened as `wanted` says.
+    pub(crate) fn existing_with(
+        path: &Path,
+        mapping: Mapping,
+        reach: impl Into<Reach>,
+        wanted: Wanted,
+    ) -> Result<Self, Fault> {
         let reach = reach.into();
         let file = file::open(path, mapping)?;
         #[allow(unused_mut, reason = "elsewhere a file has its final length when it is mapped")]
@@ -213,7 +223,7 @@ impl Mapped {
         let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
-            Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot())?)),
+            Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot(), wanted)?)),
             None => None,
         };
         let map = mapping.map(file.as_file(), len, reach, journal.is_some()).map_err(Fault::io("map"))?;
@@ -223,7 +233,7 @@ impl Mapped {
         }
         if let Some(marker) = marker.filter(|_| journal.is_none()) {
             // The mapping is private: what the file lacks is stored to the memory of this process only.
-            let found = Attached::look(path, &made.file, marker, made.boot, |at, word| {
+            let found = Attached::look(path, &made.file, marker, (made.boot, wanted), |at, word| {
                 made.word(at).store(word, Ordering::Relaxed);
             })?;
             made.looked_at = Some(Box::new(found));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl Pool {
     /// Gives a pool a journal, which it has from now on, and closes it.
     ///
-    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB at first.
+    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB at first, and so is its ring.
     /// Builds that do not know journals refuse the pool from now on. Nobody may have the pool open.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Pool {
         add_to_closed(path).map_err(named)
     }
 
-    /// Takes the journal away from a pool, and removes its log. The pool is closed, with everything in its file.
+    /// Takes the journal away from a pool, and removes its log and its ring. The pool is closed, with everything in its file.
     ///
     /// From now on, the pool is one without a journal: while it is open, it survives a crash of the process only.
     ///

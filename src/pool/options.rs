@@ -1,7 +1,9 @@
 //! Options for creating and opening pools.
 
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{self, Domain, Journal, LINE, Mapped, Mapping, Medium, Reach, Step, lines};
+use crate::medium::{
+    self, Domain, Journal, LINE, Mapped, Mapping, Medium, Reach, Recovery, RingPlace, Step, Wanted, lines,
+};
 use crate::pool::format::{BIRTH, Geometry, HEADER, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
@@ -36,6 +38,7 @@ pub struct Options {
     pub(crate) read_only: bool,
     domain: Option<Domain>,
     journal: Option<Journal>,
+    pub(crate) wanted: Wanted,
     log: u64,
     sync: bool,
     snapshot_memory: u64,
@@ -52,6 +55,7 @@ impl Default for Options {
             read_only: false,
             domain: None,
             journal: None,
+            wanted: Wanted::default(),
             log: medium::LOG,
             sync: true,
             snapshot_memory: 1 << 30,
@@ -181,14 +185,55 @@ impl Options {
     /// without, also if the machine goes down meanwhile. As long as a pool has none, what is changed while it is open survives
     /// the process only.
     ///
-    /// Its log is a file beside it, with `.log` at the end of its name: the two belong together, wherever they are moved. What is
-    /// not in the log yet lies in shared memory, so that it survives the process. A pool that is opened for
-    /// [reading only](Self::read_only) is shown with both, and nothing said here matters.
+    /// Its log is a file beside it, with `.log` at the end of its name. What is not in the log yet lies in a *ring*, a file with `.ring` at
+    /// the end, so that it survives the process. The three belong together, wherever they are moved. A pool that was closed needs neither
+    /// of the two. A pool that is opened for [reading only](Self::read_only) is shown with both, and nothing said here matters.
     ///
-    /// A change copies its lines to the ring in memory, and a thread of the pool writes them to the disk. All memory that is
+    /// A change copies its lines to the ring, which is mapped, and a thread of the pool writes them to the disk. All memory that is
     /// changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
+        self
+    }
+
+    /// How a pool with a journal is opened when what the last process has left is not all there. By default it is refused then, with
+    /// an error that says what lacks, and which ways on there are. A pool that was closed in order needs none.
+    ///
+    /// The ways on give something up for good: ask for one when an error has named it, and not always.
+    /// [`JournalStat::recovered`](crate::JournalStat::recovered) says what was given up.
+    ///
+    /// # Crash consistency
+    ///
+    /// Whatever is given up, the pool is as it was at one moment, at its last sync or later; with [`Recovery::ShortLog`], at an
+    /// earlier one.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use bristlecone::{Error, ErrorKind, Pool, Recovery};
+    ///
+    /// let pool = match Pool::open("a.pool") {
+    ///     // Somebody has removed its ring, and an operator has decided that what was not synced may go.
+    ///     Err(Error { kind: ErrorKind::RingLost { .. }, .. }) => {
+    ///         Pool::options().recovery(Recovery::WithoutRing).open("a.pool")?
+    ///     }
+    ///     other => other?,
+    /// };
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.wanted.recovery = recovery;
+        self
+    }
+
+    /// Where the ring of a journal is from now on. By default it is where it was, and that of a new pool is beside the pool.
+    ///
+    /// A ring beside the pool is there again when a container is started again, when the pool is moved with its log and its
+    /// ring, and when a file system is mounted somewhere else. The system writes it to the disk now and then, which no change
+    /// waits for. In memory it costs the disk nothing, which matters to flash that wears and over a network; and what was not
+    /// synced is lost with the memory.
+    pub fn ring(mut self, place: RingPlace) -> Self {
+        self.wanted.ring = Some(place);
         self
     }
 
@@ -266,8 +311,9 @@ impl Options {
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
     /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; [`ErrorKind::DiskFailed`]: a sync
     ///   failed; see [`open_after_power_loss`](Self::open_after_power_loss).
-    /// - [`ErrorKind::Log`], [`ErrorKind::Ring`]: the pool has a journal and was not closed in order, and its log is missing; or its
-    ///   log is damaged, or another pool's; or its ring cannot be used. What is there is left as it is.
+    /// - [`ErrorKind::Log`], [`ErrorKind::LogDamaged`], [`ErrorKind::Ring`], [`ErrorKind::RingLost`], [`ErrorKind::RingUncertain`]: the pool
+    ///   has a journal and was not closed in order, and its log or its ring is missing, damaged, or another pool's. What is there is
+    ///   left as it is; see [`recovery`](Self::recovery).
     /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should be.
     /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
@@ -292,12 +338,13 @@ impl Options {
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
         if self.read_only {
-            return self.existing(self.taken(Mapped::existing(path, Mapping::Read, self.reach(path))?));
+            let medium = Mapped::existing_with(path, Mapping::Read, self.reach(path), self.wanted)?;
+            return self.existing(self.taken(medium));
         }
         // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
         let exists = has_content(path) || (!self.create && path.exists());
         if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = match Mapped::existing(path, Mapping::Write, self.reach(path)) {
+            let mut medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
                 // A creation failed meanwhile, and took back what it had made.
                 Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
                 medium => self.taken(medium?),

@@ -70,7 +70,7 @@ impl Options {
             Mapped::made_anew_if(path, |head| {
                 Superblock::read(&Dram::from_bytes(head)).is_ok_and(|(superblock, _)| superblock.has_failed())
             })?;
-            let mut medium = self.taken(Mapped::existing(path, Mapping::Write, self.reach(path))?);
+            let mut medium = self.taken(Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted)?);
             self.choose_journal(&mut medium)?;
             self.checked(medium, |medium, unused| {
                 // With a journal, nothing is there that was not before the crash, and the log may still fill a hole.

@@ -1,7 +1,7 @@
 //! Applying the log to the pool file: what checkpoints and the replay of an open do (J11).
 
 use super::disk::Disk;
-use super::frame::{Entry, HEAD, entries};
+use super::frame::{Entry, entries};
 use super::log::Frames;
 use super::rule::{Rule, holds};
 use crate::error::{ErrorKind, Fault};
@@ -23,10 +23,10 @@ pub(super) fn each<F: Disk>(
     mut each: impl FnMut(Entry, &[u8]) -> io::Result<()>,
 ) -> Result<(), Fault> {
     while frames.end().at < end {
-        let Some((_, frame)) = frames.next().map_err(Fault::io("read the log"))? else {
+        let Some(frame) = frames.next().map_err(Fault::io("read the log"))? else {
             return Err(damaged("a frame that should be there is damaged"));
         };
-        for entry in entries(&frame[HEAD..], len) {
+        for entry in entries(frame.body(), len) {
             let (entry, words) = entry.ok_or_else(|| damaged("an entry of no words of the pool"))?;
             each(entry, words).map_err(Fault::io("write to the pool"))?;
         }

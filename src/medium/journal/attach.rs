@@ -1,13 +1,15 @@
 //! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
 
-use super::Journal;
 use super::beside::{belong_to_those_of, with_ending};
 use super::engine::{Engine, JournalStat};
+use super::header::{Header, Seat};
 use super::keeper::Keeper;
+use super::left::{Recovered, RingPlace, Terms, Wanted, reading};
 use super::marker::Marker;
-use super::open::{self, look};
-use super::ring::Owner;
-use super::shared::{RingFile, SharedFile};
+use super::open::{self, Opening, look};
+use super::ring::Memory;
+use super::shared::{RingFile, SharedFile, is_own};
+use super::{Journal, first, head, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
@@ -28,34 +30,72 @@ pub(crate) struct Attached {
     mode: Journal,
     keeper: Option<Keeper>,
     ring: RingFile,
+    recovered: Recovered,
     process: Process,
 }
 
 impl Attached {
-    /// Opens the journal of a pool file that this process has locked. The file then shows what the pool holds. Each change waits
-    /// for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
-    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64) -> Result<Self, Fault> {
-        let mut log = find_log(path, true)?;
+    /// Opens the journal of a pool file that this process has locked, and of which nothing is mapped. The file then shows what the
+    /// pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
+    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
+        let uuid = marker.uuid;
+        let (mut log, mut has_lost) = (find_log(path, true)?, false);
+        if let Some(found) = &log
+            && let Some(header) = first::header(found, uuid).map_err(reading())?
+        {
+            has_lost = give_up_first(path, (pool, marker), found, &header, boot)?;
+            log = find_log(path, true)?;
+        }
+        let marker = Marker::read(pool).map_err(Fault::io("read"))?.unwrap_or(marker);
         if log.is_none() && marker.settled {
             // It had nothing that the pool's file lacks, so another one is as good.
-            create_log(path, pool, marker.uuid, LOG)?;
+            marker.confirm(pool)?;
+            create_log(path, pool, uuid, LOG)?;
             log = find_log(path, true)?;
         }
         let log = log.ok_or_else(lost)?;
+        let (mut ring, mut left) = (None, None);
+        let seat = open::seat(&log, uuid)?;
+        if let Some((file, memory)) =
+            seat.map_or(Ok(None), |seat| RingFile::find(path, pool.as_file(), uuid, seat, true))?
+        {
+            (ring, left) = (Some(file), Some(memory));
+        }
+        let marker = believe(pool, &log, left.as_ref(), marker)?;
         let marker = open::fitting(pool, &log, marker)?;
-        let owner = owner(&log, &marker, boot)?;
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
-        let (ring, memory) = RingFile::open(path, pool.as_file(), owner, len)?;
-        let opened = open::open((pool.clone(), marker), log, memory, owner).map(Arc::new).and_then(|engine| {
-            for file in [&engine.pool, &engine.log] {
-                let told = Arc::downgrade(&engine);
-                file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
-            }
-            let keeper = Keeper::new(&engine).map_err(Fault::io("start a thread"))?;
-            Ok((engine, Some(keeper)))
-        });
-        let (engine, keeper) = opened.inspect_err(|_| ring.give_up())?;
-        Ok(Self { engine, mode: Journal::Each, keeper, ring, process: Process::this() })
+        let was_in_memory = seat.is_some_and(|seat| seat.in_memory);
+        let in_memory = wanted.ring.map_or(was_in_memory, |place| place == RingPlace::InMemory);
+        let opening = Opening {
+            terms: Terms { boot, recovery: wanted.recovery },
+            nonce: random(),
+            path: shared::place(path, uuid, seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
+        };
+        let mut used = None;
+        let renew = |left: Option<SharedFile>| {
+            let (found, replaced) = match ring.take().zip(left) {
+                Some((file, memory)) if file.seat.in_memory != in_memory => {
+                    (None, is_own(&memory, uuid).then_some(file))
+                }
+                found => (found, None),
+            };
+            let (file, memory) = RingFile::renewed(path, pool.as_file(), uuid, len, in_memory, found)?;
+            let seat = file.seat;
+            used = Some((file, replaced));
+            Ok((memory, seat))
+        };
+        let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)?;
+        let engine = Arc::new(engine);
+        for file in [&engine.pool, &engine.log] {
+            let told = Arc::downgrade(&engine);
+            file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
+        }
+        let keeper = Some(Keeper::new(&engine).map_err(Fault::io("start a thread"))?);
+        let (ring, replaced) = used.ok_or_else(lost)?;
+        let recovered = Recovered { without_ring: recovered.without_ring || has_lost, ..recovered };
+        // The header names the other one by now.
+        replaced.iter().for_each(RingFile::remove);
+        Ok(Self { engine, mode: Journal::Each, keeper, ring, recovered, process: Process::this() })
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.
@@ -63,16 +103,30 @@ impl Attached {
         path: &Path,
         pool: &DiskFile,
         marker: Marker,
-        boot: u64,
+        (boot, wanted): (u64, Wanted),
         store: impl FnMut(u64, u64),
     ) -> Result<JournalStat, Fault> {
         let log = match find_log(path, false)? {
             None if marker.settled => return Ok(JournalStat::default()),
             log => log.ok_or_else(lost)?,
         };
-        let owner = owner(&log, &marker, boot)?;
-        let ring = RingFile::look(path, pool.as_file(), owner)?;
-        look((pool, &marker), &log, ring.as_ref(), owner, store)
+        if let Some(header) = first::header(&log, marker.uuid).map_err(reading())? {
+            if marker.settled {
+                return Ok(JournalStat::default());
+            }
+            let found = first_rings(path, pool, &log, &header, boot, false)?.pop();
+            let words = found.as_ref().map(|(_, memory)| memory.words());
+            first::look((pool, &marker), &log, &header, words, store)?;
+            let recovered = Recovered { without_ring: words.is_none(), ..Recovered::default() };
+            return Ok(JournalStat { log: header.region.len, recovered, ..JournalStat::default() });
+        }
+        let seat = open::seat(&log, marker.uuid)?.filter(|_| !marker.settled);
+        let ring = seat.map_or(Ok(None), |seat| RingFile::find(path, pool.as_file(), marker.uuid, seat, false))?;
+        let memory = ring.as_ref().map(|(_, memory)| memory);
+        let marker = believe(pool, &log, memory, marker)?;
+        let place = seat.map_or_else(String::new, |seat| shared::place(path, marker.uuid, seat).display().to_string());
+        let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
+        look((pool, &marker), &log, memory, &opening, store)
     }
 
     #[inline]
@@ -95,10 +149,12 @@ impl Attached {
         self.engine.sync()
     }
 
-    /// Applies everything to the pool file, and removes the ring. Nothing is flushed any more.
+    /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next process.
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.engine.settle()?;
-        self.ring.remove();
+        if self.ring.seat.in_memory {
+            self.ring.remove();
+        }
         Ok(())
     }
 
@@ -130,7 +186,7 @@ impl Attached {
 
     /// Numbers about the journal; `None` in a forked child, which has none.
     pub(crate) fn stat(&self) -> Option<JournalStat> {
-        self.process.is_this().then(|| self.engine.stat())
+        self.process.is_this().then(|| JournalStat { recovered: self.recovered, ..self.engine.stat() })
     }
 }
 
@@ -187,21 +243,92 @@ fn lost() -> Fault {
     .into()
 }
 
-fn owner(log: &DiskFile, marker: &Marker, boot: u64) -> Result<Owner, Fault> {
+/// Where the logs of the first form have their rings, in the order of their epochs, and which are there.
+fn first_rings(
+    path: &Path,
+    pool: &DiskFile,
+    log: &DiskFile,
+    header: &Header,
+    boot: u64,
+    write: bool,
+) -> Result<Vec<(PathBuf, SharedFile)>, Fault> {
     let meta = log.metadata().map_err(Fault::io("inspect the log"))?;
-    if boot == 0 {
-        // A ring beside the pool, of which a crash of the machine has left a part, would be taken for whole.
-        return Err(ErrorKind::Log { found: "the system does not tell one boot from another" }.into());
+    let (device, inode, [first, second]) = (meta.dev(), meta.ino(), header.uuid);
+    let name = format!("bristlecone-{first:016x}{second:016x}-{device:x}-{inode:x}.ring");
+    let mut found = Vec::new();
+    for path in [Path::new(shared::IN_MEMORY).join(name), with_ending(path, ".ring")] {
+        let Some(file) = shared::existing(&path, pool.as_file(), if write { OFlags::RDWR } else { OFlags::RDONLY })?
+        else {
+            continue;
+        };
+        let count = file.metadata().map_err(Fault::io("inspect the ring"))?.len() / 8;
+        let memory = SharedFile::new(&file, count as usize, write).map_err(Fault::io("map the ring"))?;
+        let epoch = first::epoch(memory.words(), header, first::Identity { boot, file: [device, inode] });
+        if epoch == header.life.epoch {
+            found.push((path, memory));
+        }
     }
-    Ok(Owner { uuid: marker.uuid, boot, file: [meta.dev(), meta.ino()] })
+    Ok(found)
+}
+
+/// Applies a log of the first form, and the ring that goes with it, to the pool file, and makes a log of this form in its place. Tells
+/// whether there was no such ring, though the pool was not closed in order.
+fn give_up_first(
+    path: &Path,
+    (pool, marker): (&DiskFile, Marker),
+    log: &DiskFile,
+    header: &Header,
+    boot: u64,
+) -> Result<bool, Fault> {
+    let rings = first_rings(path, pool, log, header, boot, true)?;
+    if marker.settled {
+        marker.confirm(pool)?;
+    } else {
+        first::settle((pool, marker), log, header, rings.last().map(|(_, memory)| memory.words()))?;
+    }
+    // Cut, from here on: the pool was closed in order, and needs no log.
+    make_log(path, pool, marker.uuid, header.region.len, |log, part| std::fs::rename(part, log))?;
+    let has_lost = rings.is_empty() && !marker.settled;
+    rings.into_iter().for_each(|(path, _)| _ = std::fs::remove_file(path));
+    Ok(has_lost)
+}
+
+/// The marker, if what the system shows can be believed. Else the files are read from the disk (J30).
+fn believe(pool: &DiskFile, log: &DiskFile, ring: Option<&SharedFile>, marker: Marker) -> Result<Marker, Fault> {
+    if !ring.is_some_and(|ring| head::has_failed(ring.words())) {
+        return Ok(marker);
+    }
+    for file in [pool, log] {
+        file.forget_cached().map_err(Fault::io("read the disk again after an error"))?;
+    }
+    Ok(Marker::read(pool).map_err(Fault::io("read"))?.unwrap_or(marker))
+}
+
+fn random() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8)
 }
 
 /// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. Whoever may use the pool's file may use
 /// it, and nobody else. A file with other content is left as it is.
 pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
+    make_log(path, pool, uuid, len, |log, part| match find_log(path, false) {
+        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
+        // removal.
+        Ok(Some(other)) if open::is_empty_log_of(&other, uuid) => std::fs::rename(part, log),
+        _ => std::fs::hard_link(part, log),
+    })
+}
+
+/// Makes a log under another name, until it is whole, and then gives it its name as `name` says.
+fn make_log(
+    path: &Path,
+    pool: &DiskFile,
+    uuid: [u64; 2],
+    len: u64,
+    name: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> Result<(), Fault> {
     let creating = || Fault::io("create the log");
     let log = log_path(path);
-    // Under another name until it is whole: then it never takes the place of anything.
     let part = with_ending(&log, ".part");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
@@ -210,21 +337,21 @@ pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64)
         return Err(in_the_way(&part, what_is(&file)));
     }
     file.resize(0).and_then(|()| belong_to_those_of(file.as_file(), pool.as_file())).map_err(creating())?;
-    let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));
-    let named = made.and_then(|()| match find_log(path, false)? {
-        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
-        // removal.
-        Some(other) if open::is_empty_log_of(&other, uuid) => {
-            std::fs::rename(&part, &log).map_err(Fault::io("name the log"))
+    let named = made.and_then(|()| {
+        match name(&log, &part) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other.map_err(Fault::io("name the log")),
         }
-        // Not to be moved away: the pool's file may have lost that it has a journal.
-        Some(other) if open::is_log_of(&other, uuid) => Err(ErrorKind::Log {
-            found: "there is one of this pool that is not empty, though the pool says that it has none",
+        match find_log(path, false)? {
+            // Not to be moved away: the pool's file may have lost that it has a journal.
+            Some(other) if open::is_log_of(&other, uuid) => Err(ErrorKind::Log {
+                found: "there is one of this pool that is not empty, though the pool says that it has none",
+            }
+            .into()),
+            Some(other) => Err(in_the_way(&log, what_is(&other))),
+            None => Err(Fault::io("name the log")(io::ErrorKind::AlreadyExists.into())),
         }
-        .into()),
-        Some(other) => Err(in_the_way(&log, what_is(&other))),
-        None => std::fs::hard_link(&part, &log).map_err(Fault::io("name the log")),
     });
     let _ = std::fs::remove_file(&part);
     named?;
@@ -236,9 +363,17 @@ pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2]) -> Result<(), 
     open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid)
 }
 
-/// Removes the log of a pool that has no journal any more.
+/// Removes the log of a pool that has no journal any more, and its rings.
 pub(crate) fn remove_log(path: &Path, uuid: [u64; 2]) {
-    if find_log(path, false).is_ok_and(|log| log.is_some_and(|log| open::is_log_of(&log, uuid))) {
-        let _ = std::fs::remove_file(log_path(path));
+    let (Ok(Some(log)), Ok(pool)) = (find_log(path, false), File::open(path)) else { return };
+    if !open::is_log_of(&log, uuid) {
+        return;
     }
+    if let Ok(Some(seat)) = open::seat(&log, uuid)
+        && let Ok(Some((ring, memory))) = RingFile::find(path, &pool, uuid, seat, true)
+        && is_own(&memory, uuid)
+    {
+        ring.remove();
+    }
+    let _ = std::fs::remove_file(log_path(path));
 }

@@ -2,12 +2,14 @@
 
 use super::apply::{Patches, each};
 use super::disk::Disk;
-use super::frame::{Body, ENTRY, Entry, HEAD, Mark, POSITIONS};
+use super::frame::{Body, ENTRY, Entry, HEAD, Mark, OnDisk, POSITIONS};
+use super::head;
 use super::header::{self, Header, Region};
+use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
 use super::open;
-use super::ring::{Appended, Memory, Ring};
+use super::ring::{Appended, Content, Memory, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
@@ -28,6 +30,8 @@ const CROWDED: u64 = 1;
 const FAILED: u64 = 2;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
+/// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
+const LOOKS: u32 = 10_000;
 /// How often a leader looks at a cell that does not count yet before it yields the processor.
 const SPINS: u32 = 100;
 
@@ -58,6 +62,12 @@ pub(crate) struct Engine<F, R> {
     /// Pages of the pool file that nobody uses.
     released: Mutex<Vec<Released>>,
     failure: OnceLock<Failure>,
+    /// The sequence of the header that is on the disk.
+    sequence: AtomicU64,
+    /// What the ring says of the log is written through up to this position.
+    vouched: AtomicU64,
+    /// Whether a thread looks after that.
+    vouching: AtomicU64,
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
     counts: Counts,
@@ -149,6 +159,8 @@ pub struct JournalStat {
     pub checkpoints: u64,
     /// How often a thread had to wait since then, because the ring was full.
     pub waits: u64,
+    /// What the open found of a process that did not close the pool in order.
+    pub recovered: Recovered,
 }
 
 /// What to do about cells that do not count.
@@ -183,6 +195,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             threads: OnceLock::new(),
             gate: AtomicU64::new(0),
             counts: Counts::default(),
+            sequence: AtomicU64::new(header.sequence),
+            vouched: AtomicU64::new(end.position),
+            vouching: AtomicU64::new(0),
             header: Mutex::new(header),
             ring,
             log,
@@ -419,6 +434,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             ErrorKind::Io { doing, source } => Failure { doing, kind: source.kind(), code: source.raw_os_error() },
             _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
         };
+        // The next process must know of it, too, and what the system shows may hide it (J29).
+        head::note_failed(self.ring.memory().words(), true);
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
             self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
@@ -442,6 +459,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     fn say_settled(&self) -> Result<(), Fault> {
         let mut applied = self.applied.lock();
         self.apply(&mut applied, true)?;
+        // As the header on the disk says it: so the next open sees whether that is still there.
+        let header = *self.header.lock();
+        (applied.marker.number, applied.marker.applied) = (header.number, header.start.position);
         applied.marker.settled = true;
         applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
         self.punch_released()
@@ -531,7 +551,38 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.check().map_err(Fault::io("go on"))?;
         change(&mut header);
         header.write(&self.log).map_err(Fault::io("write the log's header"))?;
-        if holds(Rule::NewEpochSync) { self.sync_log() } else { Ok(()) }
+        self.sync_log()?;
+        self.sequence.store(header.sequence, Ordering::Release);
+        let _alone = self.durable.lock();
+        self.ring.note(header.salt, self.on_disk());
+        Ok(())
+    }
+
+    /// What is on the disk.
+    fn on_disk(&self) -> OnDisk {
+        OnDisk { synced: self.ring.synced(), sequence: self.sequence.load(Ordering::Acquire) }
+    }
+
+    /// The position up to which the log was synced, if that was not written through in the ring, and nothing was flushed since.
+    pub(crate) fn unvouched(&self) -> Option<u64> {
+        let synced = self.ring.synced();
+        (synced != self.vouched.load(Ordering::Acquire) && self.ring.next() == synced).then_some(synced)
+    }
+
+    /// Whether somebody has synced since this was asked last.
+    pub(crate) fn was_synced(&self) -> bool {
+        self.vouching.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later (J28).
+    pub(crate) fn vouch(&self) -> io::Result<()> {
+        self.check()?;
+        let words = self.ring.memory().words();
+        let said: Vec<u64> = words[head::ON_DISK_SECTOR].iter().map(|word| word.load(Ordering::Acquire)).collect();
+        let synced = self.ring.synced();
+        let written = self.ring.memory().write_through(head::ON_DISK_SECTOR.start, &said);
+        self.vouched.store(synced, Ordering::Release);
+        written.map_err(|error| self.fail(Fault::io("write to the ring")(error)))
     }
 
     /// Waits until what was written to the log is on the disk.
@@ -539,7 +590,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
-        let synced = synced.and_then(|()| if self.is_log_gone() { Err(gone()) } else { Ok(()) });
+        let synced = synced.and_then(|()| self.is_something_gone().map_or(Ok(()), |what| Err(gone(what))));
         if !holds(Rule::NotedAlone) {
             drop(alone);
             yield_now();
@@ -549,9 +600,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         synced.inspect_err(|fault| self.note(fault))
     }
 
-    /// Whether the log was removed, so that nobody will find what it has. Of a pool that is gone itself nobody expects anything.
-    fn is_log_gone(&self) -> bool {
-        self.log.is_gone() && !self.pool.is_gone()
+    /// The log or the ring, if it was removed, so that nobody will find what it has. Of a pool that is gone itself nobody expects
+    /// anything.
+    fn is_something_gone(&self) -> Option<&'static str> {
+        let gone = match (self.log.is_gone(), self.ring.memory().is_gone()) {
+            (true, _) => "sync the log, which was removed",
+            (false, true) => "go on without the ring, which was removed",
+            (false, false) => return None,
+        };
+        (!self.pool.is_gone()).then_some(gone)
     }
 
     /// Numbers about the journal.
@@ -569,6 +626,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             pool_written: count(&self.counts.pool),
             checkpoints: count(&self.counts.checkpoints),
             waits: count(&self.counts.waits),
+            recovered: Recovered::default(),
         }
     }
 }
@@ -609,11 +667,11 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             lead.body.clear();
             let mut position = lead.end.position;
             while position < goal.min(lead.end.position + most) {
-                if !engine.ring.take(position, || engine.len(), &mut lead.body)
-                    && holes == Holes::Wait
-                    && holds(Rule::Holes)
-                {
-                    break;
+                match engine.ring.take(position, || engine.len(), &mut lead.body) {
+                    Content::Damaged if holes == Holes::Wait => return Err(damaged_cell()),
+                    Content::Filled => {}
+                    _ if holes == Holes::Wait && holds(Rule::Holes) => break,
+                    _ => {}
                 }
                 position += 1;
             }
@@ -631,6 +689,10 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
                     return Err(Fault::io("wait")(io::ErrorKind::TimedOut.into()));
                 }
                 if spins.is_multiple_of(SPINS) {
+                    // A cell that is never filled may be an older one, which the disk had.
+                    if spins.is_multiple_of(SPINS * LOOKS) {
+                        engine.ring.memory().check().map_err(Fault::io("write the ring back"))?;
+                    }
                     yield_now()
                 } else {
                     spin_loop()
@@ -640,7 +702,9 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             spins = 0;
             Self::make_room(engine, lead)?;
             let positions = (position - lead.end.position) as u32;
-            let frame = lead.body.frame(lead.end, positions, lead.header.epoch, lead.header.salt);
+            let known = if holds(Rule::FrameSynced) { engine.on_disk() } else { OnDisk::default() };
+            let (epoch, salt) = (lead.header.life.epoch, lead.header.salt);
+            let frame = lead.body.frame(lead.end, positions, epoch, known, salt);
             log::write(&engine.log, lead.region, lead.end.at, frame).map_err(Fault::io("write to the log"))?;
             engine.counts.log.fetch_add(frame.len() as u64, Ordering::Relaxed);
             lead.end = Mark { at: lead.end.at + frame.len() as u64, position };
@@ -690,16 +754,28 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         if !holds(Rule::SyncedLast) {
             engine.ring.set_synced(end.position);
         }
+        if !holds(Rule::NotedLast) {
+            engine.ring.note(lead.header.salt, OnDisk { synced: end.position, ..engine.on_disk() });
+        }
         engine.sync_log()?;
         engine.counts.syncs.fetch_add(1, Ordering::Relaxed);
-        *engine.durable.lock() = end;
+        let mut durable = engine.durable.lock();
+        *durable = end;
         // Not before: a cell is filled again only when what it had is on the disk (J4).
         engine.ring.set_synced(end.position);
+        engine.ring.note(lead.header.salt, engine.on_disk());
+        drop(durable);
         engine.look_for_room();
         // Whoever has waited for room must have seen this, or be waiting by now.
         drop(engine.lead.lock());
         if holds(Rule::Wake) {
             engine.changed.notify_all();
+        }
+        // The first sync after what was vouched for wakes the thread that vouches.
+        if engine.vouching.swap(1, Ordering::AcqRel) == 0
+            && let Some(threads) = engine.threads.get()
+        {
+            threads.sync.unpark();
         }
         let used = end.at - engine.start.load(Ordering::Relaxed);
         if let Some(threads) = engine.threads.get().filter(|_| is_much(used, lead.region)) {
@@ -709,8 +785,12 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     }
 }
 
-fn gone() -> Fault {
-    Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
+fn gone(doing: &'static str) -> Fault {
+    Fault::io(doing)(io::ErrorKind::NotFound.into())
+}
+
+fn damaged_cell() -> Fault {
+    Fault::io("read the ring, in which an entry is damaged")(io::ErrorKind::InvalidData.into())
 }
 
 /// Whether so much of a log is used that a checkpoint should be made.

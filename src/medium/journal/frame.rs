@@ -30,6 +30,11 @@ impl Entry {
         (within && entry.at + entry.count * 8 <= len).then_some(entry)
     }
 
+    /// How many words an entry has that is encoded so, whatever it is.
+    pub(super) fn count_of(word: u64) -> usize {
+        (word >> 48) as usize
+    }
+
     /// The offsets of the words.
     #[inline]
     pub(super) fn words(self) -> impl Iterator<Item = u64> {
@@ -49,12 +54,40 @@ pub(super) struct Mark {
     pub(super) position: u64,
 }
 
+/// Which form a log has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// That of builds before this one, which is read and given up.
+    First,
+    /// That which is written.
+    Second,
+}
+
+impl Form {
+    /// Bytes of a frame before its body.
+    pub(super) fn head(self) -> usize {
+        match self {
+            Self::First => 40,
+            Self::Second => HEAD,
+        }
+    }
+}
+
 /// Bytes of a frame before its body.
-pub(super) const HEAD: usize = 40;
+pub(super) const HEAD: usize = 56;
 /// Bytes that an entry takes at most.
 pub(super) const ENTRY: usize = 72;
 /// How many positions a frame has at most; few in tests, so that a sync writes several frames.
 pub(super) const POSITIONS: u64 = if cfg!(test) { 4 } else { 8192 };
+
+/// What is known to be on the disk: each is a lower bound (J24, J25).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct OnDisk {
+    /// All positions below this one are in the log.
+    pub(super) synced: u64,
+    /// The sequence of the header.
+    pub(super) sequence: u64,
+}
 
 /// A frame that is being made.
 #[derive(Default)]
@@ -84,14 +117,14 @@ impl Body {
         self.bytes.extend_from_slice(&word.to_le_bytes());
     }
 
-    /// Completes a frame that begins at a mark and has so many positions.
-    pub(super) fn frame(&mut self, mark: Mark, positions: u32, epoch: u64, salt: u64) -> &[u8] {
+    /// Completes a frame that begins at a mark and has so many positions, in an epoch, when so much was on the disk.
+    pub(super) fn frame(&mut self, mark: Mark, positions: u32, epoch: u64, known: OnDisk, salt: u64) -> &[u8] {
         let body = (self.bytes.len() - HEAD) as u64;
-        let head = [mark.at, mark.position, u64::from(positions) | body << 32, epoch];
+        let head = [mark.at, mark.position, u64::from(positions) | body << 32, epoch, known.synced, known.sequence];
         for (bytes, word) in self.bytes.chunks_exact_mut(8).zip(head) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let crc = crc(&self.bytes, salt);
+        let crc = crc(&self.bytes, HEAD, salt);
         self.bytes[HEAD - 8..HEAD].copy_from_slice(&crc.to_le_bytes());
         &self.bytes
     }
@@ -110,36 +143,69 @@ impl Body {
 /// What the head of a frame says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
+    form: Form,
     pub(super) mark: Mark,
     pub(super) positions: u32,
     /// Bytes of the body.
     pub(super) body: u32,
     pub(super) epoch: u64,
+    /// What was on the disk when it was written; nothing is known in the first form.
+    pub(super) known: OnDisk,
 }
 
 impl Head {
-    pub(super) fn decode(bytes: &[u8; HEAD]) -> Self {
+    /// From the first bytes of a frame, of which there are as many as its form has.
+    pub(super) fn decode(bytes: &[u8], form: Form) -> Self {
         let word = |i: usize| word(&bytes[i * 8..]);
+        let known = match form {
+            Form::First => OnDisk::default(),
+            Form::Second => OnDisk { synced: word(4), sequence: word(5) },
+        };
         Self {
+            form,
             mark: Mark { at: word(0), position: word(1) },
             positions: word(2) as u32,
             body: (word(2) >> 32) as u32,
             epoch: word(3),
+            known,
         }
+    }
+
+    /// Bytes of the frame.
+    pub(super) fn len(&self) -> u64 {
+        self.form.head() as u64 + u64::from(self.body)
     }
 
     /// Where the frame ends.
     pub(super) fn end(&self) -> Mark {
-        Mark {
-            at: self.mark.at + HEAD as u64 + u64::from(self.body),
-            position: self.mark.position + u64::from(self.positions),
-        }
+        Mark { at: self.mark.at + self.len(), position: self.mark.position + u64::from(self.positions) }
+    }
+
+    /// Whether the frame may be one: it has positions, and no more than a sync gives it, so that nobody can ask for more memory
+    /// than that takes.
+    pub(super) fn is_sane(&self) -> bool {
+        let body = u64::from(self.body);
+        self.positions > 0 && body.is_multiple_of(8) && body <= POSITIONS * ENTRY as u64
     }
 }
 
-/// Whether a frame has the checksum that it says.
-pub(super) fn is_whole(frame: &[u8], salt: u64) -> bool {
-    crc(frame, salt) == word(&frame[HEAD - 8..])
+/// A frame that was read.
+pub(super) struct Frame<'f> {
+    pub(super) head: Head,
+    pub(super) bytes: &'f [u8],
+}
+
+impl<'f> Frame<'f> {
+    /// Its entries; see [`entries`].
+    pub(super) fn body(&self) -> &'f [u8] {
+        &self.bytes[self.head.form.head()..]
+    }
+
+    /// Whether it has the checksum that it says.
+    pub(super) fn is_whole(&self, salt: u64) -> bool {
+        let head = self.head.form.head();
+        crc(self.bytes, head, salt) == word(&self.bytes[head - 8..])
+    }
 }
 
 /// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. `None` stands for what is no
@@ -166,11 +232,11 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk().expect("a whole word"))
 }
 
-/// A checksum of a frame, without the word that holds it. Zeros have another one.
-fn crc(frame: &[u8], salt: u64) -> u64 {
+/// A checksum of a frame with a head of so many bytes, without the word that holds it. Zeros have another one.
+fn crc(frame: &[u8], head: usize, salt: u64) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_le_bytes());
-    hasher.update(&frame[..HEAD - 8]);
-    hasher.update(&frame[HEAD..]);
+    hasher.update(&frame[..head - 8]);
+    hasher.update(&frame[head..]);
     u64::from(hasher.finalize()) | 1 << 32
 }

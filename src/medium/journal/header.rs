@@ -1,13 +1,13 @@
 //! The header of the log, in two twins. The diagram is in `docs/journal.md`.
 
 use super::disk::Disk;
-use super::frame::Mark;
+use super::frame::{Form, Mark};
 use super::sealed::{seal, unseal};
 use std::io;
 
-/// "BRISLOG1".
-const MAGIC: u64 = u64::from_le_bytes(*b"BRISLOG1");
-const WORDS: usize = 14;
+/// "BRISLOG2".
+const MAGIC: u64 = u64::from_le_bytes(*b"BRISLOG2");
+const WORDS: usize = 22;
 const BYTES: usize = WORDS * 8;
 const TWINS: [u64; 2] = [0, 4096];
 /// Where the region begins.
@@ -42,12 +42,48 @@ impl Region {
     }
 }
 
+/// Where the ring of a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// In memory, not beside the pool.
+    pub(crate) in_memory: bool,
+    /// Tells it from files of others that had its name.
+    pub(crate) number: u8,
+}
+
+impl Seat {
+    /// 0: there is no ring yet.
+    fn encode(seat: Option<Self>) -> u64 {
+        seat.map_or(0, |Self { in_memory, number }| 1 | u64::from(in_memory) << 1 | u64::from(number) << 8)
+    }
+
+    fn decode(word: u64) -> Option<Option<Self>> {
+        let seat = Self { in_memory: word & 2 != 0, number: (word >> 8) as u8 };
+        if word == 0 { Some(None) } else { (Self::encode(Some(seat)) == word).then_some(Some(seat)) }
+    }
+}
+
+/// An epoch: the life of one process that had the pool open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Epoch {
+    /// They are counted.
+    pub(super) epoch: u64,
+    /// Chosen at random, so that a ring and a log of different times are told apart (J20).
+    pub(super) nonce: u64,
+    /// Where its ring is.
+    pub(super) seat: Option<Seat>,
+    /// The boot of the machine; 0 where the system does not tell.
+    pub(super) boot: u64,
+}
+
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    sequence: u64,
+    pub(super) form: Form,
+    /// Each header has a higher one than the header before it.
+    pub(super) sequence: u64,
     pub(super) uuid: [u64; 2],
-    pub(super) epoch: u64,
+    pub(super) life: Epoch,
     /// Where the epoch begins.
     pub(super) from: Mark,
     /// Everything before is in the pool file.
@@ -64,18 +100,31 @@ impl Header {
     /// The header of an empty log.
     pub(super) fn new(uuid: [u64; 2], len: u64, number: u64, salt: u64) -> Self {
         let (from, start) = (Mark::default(), Mark::default());
-        Self { sequence: 1, uuid, epoch: FIRST, from, start, region: Region { base: 0, len }, number, salt }
+        let life = Epoch { epoch: FIRST, nonce: salt, seat: None, boot: 0 };
+        Self { form: Form::Second, sequence: 1, uuid, life, from, start, region: Region { base: 0, len }, number, salt }
     }
 
     /// The newer valid twin.
     pub(super) fn read<F: Disk>(file: &F) -> io::Result<Option<Self>> {
+        Self::newer(file, Self::decode)
+    }
+
+    /// The newer valid twin of a log of the first form.
+    pub(super) fn read_first<F: Disk>(file: &F) -> io::Result<Option<Self>> {
+        Self::newer(file, Self::decode_first)
+    }
+
+    fn newer<F: Disk, const BYTES: usize>(
+        file: &F,
+        decode: impl Fn(&[u8; BYTES]) -> Option<Self>,
+    ) -> io::Result<Option<Self>> {
         let mut newest: Option<Self> = None;
         for at in TWINS {
             let mut bytes = [0; BYTES];
             if at + BYTES as u64 <= file.len()? {
                 file.read(at, &mut bytes)?;
             }
-            let found = Self::decode(&bytes).filter(|found| newest.is_none_or(|other| found.sequence > other.sequence));
+            let found = decode(&bytes).filter(|found| newest.is_none_or(|other| found.sequence > other.sequence));
             newest = found.or(newest);
         }
         Ok(newest)
@@ -94,20 +143,30 @@ impl Header {
     }
 
     fn encode(&self) -> [u8; BYTES] {
+        let Self { form: _, sequence, uuid, life, from, start, region, number, salt } = *self;
         let words = [
             MAGIC,
-            self.sequence,
-            self.uuid[0],
-            self.uuid[1],
-            self.epoch,
-            self.from.at,
-            self.from.position,
-            self.start.at,
-            self.start.position,
-            self.region.base,
-            self.region.len,
-            self.number,
-            self.salt,
+            sequence,
+            uuid[0],
+            uuid[1],
+            life.epoch,
+            from.at,
+            from.position,
+            start.at,
+            start.position,
+            region.base,
+            region.len,
+            number,
+            salt,
+            life.nonce,
+            Seat::encode(life.seat),
+            life.boot,
+            // For builds to come: what they must know, how the pool waits, and an image of it.
+            0,
+            0,
+            0,
+            0,
+            0,
             0,
         ];
         seal(words)
@@ -115,21 +174,59 @@ impl Header {
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
         let words: [u64; WORDS] = unseal(bytes)?;
+        let life = Epoch { epoch: words[4], nonce: words[13], seat: Seat::decode(words[14])?, boot: words[15] };
+        // A build that knows more says here what an open must know.
+        let is_known = words[16] == 0;
+        Self::of(MAGIC, Form::Second, &words, life).filter(|_| is_known)
+    }
+
+    fn decode_first(bytes: &[u8; 112]) -> Option<Self> {
+        let words: [u64; 14] = unseal(bytes)?;
+        let life = Epoch { epoch: words[4], nonce: 0, seat: None, boot: 0 };
+        Self::of(u64::from_le_bytes(*b"BRISLOG1"), Form::First, &words, life)
+    }
+
+    /// What the two forms have in common.
+    fn of(magic: u64, form: Form, words: &[u64], life: Epoch) -> Option<Self> {
         let found = Self {
+            form,
             sequence: words[1],
             uuid: [words[2], words[3]],
-            epoch: words[4],
+            life,
             from: Mark { at: words[5], position: words[6] },
             start: Mark { at: words[7], position: words[8] },
             region: Region { base: words[9], len: words[10] },
             number: words[11],
             salt: words[12],
         };
-        let sane =
-            [found.from.at, found.from.position, found.start.at, found.start.position, found.number, found.epoch]
-                .iter()
-                .all(|&word| word < HIGHEST);
+        let sane = [found.from.at, found.from.position, found.start.at, found.start.position, found.number, life.epoch]
+            .iter()
+            .all(|&word| word < HIGHEST);
         let region = found.region.len.is_multiple_of(8) && (LEAST..HIGHEST).contains(&found.region.len);
-        (words[0] == MAGIC && sane && region && found.sequence < HIGHEST).then_some(found)
+        (words[0] == magic && sane && region && found.sequence < HIGHEST).then_some(found)
+    }
+
+    /// A header of the first form.
+    #[cfg(all(test, not(bristlecone_loom)))]
+    pub(super) fn encode_first(&self) -> [u8; 112] {
+        let Self { form: _, sequence, uuid, life, from, start, region, number, salt } = *self;
+        let magic = u64::from_le_bytes(*b"BRISLOG1");
+        let words = [
+            magic,
+            sequence,
+            uuid[0],
+            uuid[1],
+            life.epoch,
+            from.at,
+            from.position,
+            start.at,
+            start.position,
+            region.base,
+            region.len,
+            number,
+            salt,
+            0,
+        ];
+        seal(words)
     }
 }

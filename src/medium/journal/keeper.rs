@@ -5,11 +5,15 @@ use super::Journal;
 use super::disk::Disk;
 use super::engine::{Engine, Threads};
 use super::ring::Memory;
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// After so long without a change, what the ring says of the log is written through.
+const QUIET: Duration = Duration::from_millis(100);
 
 pub(super) struct Keeper {
     ends: Arc<AtomicBool>,
@@ -44,12 +48,31 @@ impl Keeper {
         let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
         // Errors close the journal, and are reported to whoever wants to change something.
         let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));
+        let (quiet, last) = (Cell::new(None::<(u64, Instant)>), Cell::new(Instant::now()));
         let sync = move || {
-            let (period, began) = (period.get(), Instant::now());
-            period.map_or_else(thread::park, thread::park_timeout);
+            let period = period.get();
+            let left = period.map(|period| period.saturating_sub(last.get().elapsed()));
+            let pause = left.into_iter().chain(quiet.get().map(|_| QUIET)).min();
+            pause.map_or_else(thread::park, thread::park_timeout);
+            // What is synced is vouched for when nothing has come for a while (J28).
+            if engine_of_sync.was_synced() || quiet.get().is_some() {
+                let (now, before) = (engine_of_sync.unvouched(), quiet.get());
+                match (now, before) {
+                    (Some(now), Some((position, since))) if now == position => {
+                        if since.elapsed() >= QUIET {
+                            let _ = engine_of_sync.vouch();
+                            quiet.set(None);
+                        }
+                    }
+                    (Some(now), _) => quiet.set(Some((now, Instant::now()))),
+                    // More was flushed: the next sync wakes this thread, or the next look does.
+                    (None, _) => quiet.set(None),
+                }
+            }
             // Whoever sets the mode wakes this thread, too: nothing is due then.
-            if period.is_some_and(|period| began.elapsed() >= period) || engine_of_sync.is_filling() {
+            if period.is_some_and(|period| last.get().elapsed() >= period) || engine_of_sync.is_filling() {
                 let _ = engine_of_sync.sync();
+                last.set(Instant::now());
             }
         };
         let engine_of_checkpoint = Arc::clone(engine);

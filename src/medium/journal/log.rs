@@ -1,7 +1,7 @@
 //! Frames in the log's region: where they lie, and which of them count.
 
 use super::disk::Disk;
-use super::frame::{ENTRY, HEAD, Head, Mark, POSITIONS, is_whole};
+use super::frame::{Frame, Head, Mark};
 use super::header::{Header, REGION, Region};
 use super::rule::{Rule, holds};
 use std::io;
@@ -13,7 +13,8 @@ pub(super) fn write<F: Disk>(file: &F, region: Region, at: u64, bytes: &[u8]) ->
     if rest.is_empty() { Ok(()) } else { file.write(REGION, rest) }
 }
 
-fn read<F: Disk>(file: &F, region: Region, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+/// Reads bytes from a place in the log.
+pub(super) fn read<F: Disk>(file: &F, region: Region, at: u64, bytes: &mut [u8]) -> io::Result<()> {
     let (first, rest) = bytes.split_at_mut(before_end(region, at, bytes.len()));
     file.read(REGION + region.offset(at), first)?;
     if rest.is_empty() { Ok(()) } else { file.read(REGION, rest) }
@@ -43,33 +44,30 @@ impl<'f, F: Disk> Frames<'f, F> {
         self.next
     }
 
-    /// The next frame, with its head, if it counts (J6).
-    pub(super) fn next(&mut self) -> io::Result<Option<(Head, &[u8])>> {
+    /// The next frame, if it counts (J6).
+    pub(super) fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
         let Self { file, header, next, frame } = self;
-        let region = header.region;
+        let (region, size) = (header.region, header.form.head());
         // What is used is at most the region.
         let left = (header.start.at + region.len).saturating_sub(next.at);
-        if left < HEAD as u64 {
+        if left < size as u64 {
             return Ok(None);
         }
-        frame.resize(HEAD, 0);
+        frame.resize(size, 0);
         read(*file, region, next.at, frame)?;
-        let head = Head::decode(frame.first_chunk().expect("a head"));
-        let is_next = head.mark == *next && head.positions > 0;
+        let head = Head::decode(frame, header.form);
         let of_epoch = !holds(Rule::Epoch)
-            || if next.at < header.from.at { head.epoch < header.epoch } else { head.epoch == header.epoch };
-        let body = u64::from(head.body);
-        // No frame is longer than a sync makes it, so nobody can ask for more memory than that.
-        let fits = body.is_multiple_of(8) && body <= POSITIONS * ENTRY as u64 && HEAD as u64 + body <= left;
-        if !(is_next && of_epoch && fits) {
+            || if next.at < header.from.at { head.epoch < header.life.epoch } else { head.epoch == header.life.epoch };
+        if !(head.mark == *next && head.is_sane() && of_epoch && head.len() <= left) {
             return Ok(None);
         }
-        frame.resize(HEAD + head.body as usize, 0);
-        read(*file, region, next.at + HEAD as u64, &mut frame[HEAD..])?;
-        if !is_whole(frame, header.salt) && holds(Rule::Checksum) {
+        frame.resize(head.len() as usize, 0);
+        read(*file, region, next.at + size as u64, &mut frame[size..])?;
+        let found = Frame { head, bytes: frame };
+        if !found.is_whole(header.salt) && holds(Rule::Checksum) {
             return Ok(None);
         }
         *next = head.end();
-        Ok(Some((head, frame)))
+        Ok(Some(found))
     }
 }

@@ -3,6 +3,7 @@
 
 use super::disk::Disk;
 use super::sealed::{seal, unseal};
+use crate::error::Fault;
 use std::io;
 use std::ops::Range;
 
@@ -25,12 +26,14 @@ pub(crate) struct Marker {
     pub(super) applied: u64,
     /// The pool file has everything, so the pool needs no log.
     pub(super) settled: bool,
+    /// How the pool waits for the disk, for builds to come; kept as it is.
+    pub(super) mode: u64,
 }
 
 impl Marker {
     /// A marker for a pool that has a journal from now on.
     pub(super) fn new(uuid: [u64; 2], number: u64, applied: u64) -> Self {
-        Self { uuid, number, applied, settled: false }
+        Self { uuid, number, applied, settled: false, mode: 0 }
     }
 
     /// The marker, if the file has one.
@@ -53,19 +56,27 @@ impl Marker {
         pool.write_through(PLACE.start, &self.encode())
     }
 
+    /// Makes sure that the disk says what the marker shows, of a pool that was closed: its process may have been killed before that.
+    /// From then on no log is needed.
+    pub(super) fn confirm<F: Disk>(&self, pool: &F) -> Result<(), Fault> {
+        self.write_through(pool).map_err(Fault::io("write to the pool"))
+    }
+
     /// Removes the marker. The caller syncs.
     pub(crate) fn remove<F: Disk>(pool: &F) -> io::Result<()> {
         pool.write(PLACE.start, &[0; BYTES])
     }
 
     fn encode(&self) -> [u8; BYTES] {
-        let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, self.settled.into(), 0];
+        let settled = u64::from(self.settled) | self.mode << 8;
+        let words = [MAGIC, self.uuid[0], self.uuid[1], self.number, self.applied, settled, 0];
         seal(words)
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
         let words: [u64; WORDS] = unseal(bytes)?;
-        let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4], settled: words[5] == 1 };
+        let (settled, mode) = (words[5] & 1 == 1, words[5] >> 8);
+        let found = Self { uuid: [words[1], words[2]], number: words[3], applied: words[4], settled, mode };
         (words[0] == MAGIC).then_some(found)
     }
 }

@@ -5,12 +5,12 @@
 
 use super::disk::Disk;
 use super::engine::Engine;
-use super::frame::{HEAD, Mark, entries, word};
+use super::frame::{Mark, entries, word};
 use super::header::Header;
 use super::log::Frames;
 use super::marker::Marker;
 use super::open;
-use super::ring::{Memory, Ring};
+use super::ring::{Memory, Ring, take_left};
 use super::rule::{Rule, leave_out};
 use crate::sync::{AtomicU64, Ordering, set_sequential, yield_now};
 use loom::sync::Arc;
@@ -117,6 +117,25 @@ impl Memory for ModelMemory {
     fn words(&self) -> &[AtomicU64] {
         &self.0
     }
+
+    fn write_through(&self, at: usize, words: &[u64]) -> io::Result<()> {
+        self.0[at..].iter().zip(words).for_each(|(word, &new)| word.store(new, Ordering::Release));
+        Ok(())
+    }
+
+    fn is_witnessed(&self) -> bool {
+        true
+    }
+
+    fn bear_witness(&self) {}
+
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 struct World {
@@ -139,7 +158,7 @@ impl World {
         let header = Header::read(&log).unwrap().unwrap();
         let memory = ModelMemory((0..super::ring::words(cells)).map(|_| AtomicU64::new(0)).collect());
         let marker = Marker::read(&pool).unwrap().unwrap();
-        let ring = Ring::new(memory.clone(), 0, 0);
+        let ring = Ring::new(memory.clone(), header.life.nonce, 0, 0);
         let start = Mark::default();
         let engine = Engine::new((pool.clone(), LEN, marker), (log.clone(), header, start), start, ring);
         let words = std::array::from_fn(|_| AtomicU64::new(0));
@@ -163,8 +182,8 @@ impl World {
         let header = Header::read(log).unwrap().unwrap();
         let mut frames = Frames::new(log, header, Mark::default());
         let mut all = Vec::new();
-        while let Some((_, frame)) = frames.next().unwrap() {
-            all.extend(entries(&frame[HEAD..], LEN).map(|entry| {
+        while let Some(frame) = frames.next().unwrap() {
+            all.extend(entries(frame.body(), LEN).map(|entry| {
                 let (entry, words) = entry.expect("found wrong: no entry");
                 (entry.bytes().start as usize / 64, word(words))
             }));
@@ -195,7 +214,7 @@ impl World {
         let mut body = super::frame::Body::default();
         body.clear();
         for position in frames.end().position..self.engine.ring.next() {
-            let _ = Ring::look(&self.memory, position, LEN, &mut body);
+            take_left(&self.memory.0, header.life.nonce, position, LEN, &mut body);
         }
         all.extend(entries(body.entries(), LEN).map(|entry| {
             let (entry, words) = entry.expect("found wrong: no entry");

@@ -1,7 +1,7 @@
 //! Where there are no journals: on systems other than Linux.
 
 use super::engine::JournalStat;
-use super::{Journal, Marker};
+use super::{Journal, Marker, Wanted};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::DiskFile;
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) fn was_settled(_path: &Path, _marker: &Marker) -> Result<bool, Fault>
 
 #[allow(unused_variables, dead_code, reason = "the methods are those on Linux")]
 impl Attached {
-    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         Err(unsupported())
     }
 
@@ -32,7 +32,7 @@ impl Attached {
         path: &Path,
         pool: &DiskFile,
         marker: Marker,
-        boot: u64,
+        (boot, wanted): (u64, Wanted),
         store: impl FnMut(u64, u64),
     ) -> Result<JournalStat, Fault> {
         Err(unsupported())

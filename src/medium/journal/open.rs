@@ -1,15 +1,17 @@
-//! Opening a journal: finding what a crash left, and beginning a new epoch (J6 to J8, J12).
+//! Opening a journal: applying what a crash left, and beginning a new epoch (J6 to J8, J12, J20).
 
 use super::apply::damaged;
 use super::disk::Disk;
 use super::engine::{Engine, Holes, JournalStat};
-use super::frame::{Body, HEAD, Mark, entries};
-use super::header::{FIRST, Header, REGION};
+use super::frame::{Body, Frame, Mark, OnDisk, entries, word};
+use super::head::{Owner, note_failed};
+use super::header::{Epoch, FIRST, Header, REGION, Seat};
+use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
 use super::marker::Marker;
-use super::ring::{Memory, Owner, Ring};
+use super::ring::{Memory, Ring, take_left};
 use super::rule::{Rule, holds};
-use crate::error::Fault;
+use crate::error::{ErrorKind, Fault};
 use std::io;
 
 /// Zeros are written in pieces of this size.
@@ -27,17 +29,23 @@ pub(crate) fn create<F: Disk>(log: &F, uuid: [u64; 2], len: u64, salt: u64) -> i
 
 /// Whether a file is the log of the pool with this uuid.
 pub(crate) fn is_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
-    header(log, uuid).is_ok()
+    header(log, uuid).is_ok() || matches!(super::first::header(log, uuid), Ok(Some(_)))
+}
+
+/// Where the last process had its ring, if the log of the pool with this uuid was ever opened.
+pub(super) fn seat<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Option<Seat>, Fault> {
+    Ok(header(log, uuid)?.life.seat)
 }
 
 /// Whether a file is the log of some pool.
 pub(crate) fn is_log<F: Disk>(log: &F) -> bool {
-    Header::read(log).is_ok_and(|header| header.is_some())
+    let is_one = |header: io::Result<Option<Header>>| header.is_ok_and(|header| header.is_some());
+    is_one(Header::read(log)) || is_one(Header::read_first(log))
 }
 
 /// Whether a file is the log of the pool with this uuid, and no pool was ever opened with it.
 pub(crate) fn is_new_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
-    header(log, uuid).is_ok_and(|header| header.epoch == FIRST)
+    header(log, uuid).is_ok_and(|header| header.life.epoch == FIRST)
 }
 
 /// Whether a file has no header yet, nor anything else in its place: it is left from a creation that was cut.
@@ -58,7 +66,8 @@ pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fa
     if Frames::new(log, header, header.start).next().map_err(reading())?.is_some() {
         return Err(damaged("it is not empty, though the pool has no journal yet"));
     }
-    let marker = Marker::new(uuid, header.number, header.start.position);
+    // All that the pool holds is in its file, so it needs neither this log nor any.
+    let marker = Marker { settled: true, ..Marker::new(uuid, header.number, header.start.position) };
     marker.write_through(pool).map_err(Fault::io("write to the pool"))
 }
 
@@ -66,7 +75,7 @@ pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fa
 /// removed, and this one was made in its place.
 pub(crate) fn fitting<F: Disk>(pool: &F, log: &F, marker: Marker) -> Result<Marker, Fault> {
     let header = header(log, marker.uuid)?;
-    if !marker.settled || header.epoch > FIRST {
+    if !marker.settled || header.life.epoch > FIRST {
         return Ok(marker);
     }
     let marker = Marker { settled: true, ..Marker::new(marker.uuid, header.number, header.start.position) };
@@ -97,7 +106,9 @@ fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Header, Fault> {
 /// The number of a new log is random: one that was made for the same pool elsewhere may seem older or newer.
 fn goes_with(header: &Header, marker: &Marker, end: u64) -> Result<(), Fault> {
     let is_other = !(header.number..=header.number + 1).contains(&marker.number);
-    if !is_other && marker.applied <= end {
+    // A close writes the marker last, so both say the same, unless the newer header is damaged.
+    let is_settled = marker.number == header.number && marker.applied == header.start.position;
+    if if marker.settled { is_settled } else { !is_other && marker.applied <= end } {
         return Ok(());
     }
     Err(damaged(if marker.settled {
@@ -113,54 +124,65 @@ fn goes_with(header: &Header, marker: &Marker, end: u64) -> Result<(), Fault> {
     }))
 }
 
-fn reading() -> impl FnOnce(io::Error) -> Fault {
-    Fault::io("read the log")
+/// What an open needs to know, apart from the files.
+pub(super) struct Opening {
+    pub(super) terms: Terms,
+    /// Tells the epoch that begins from all others: a number at random.
+    pub(super) nonce: u64,
+    /// What messages call the ring.
+    pub(super) path: String,
 }
 
-/// Opens the journal of a pool. `ring` has what the last process left, or zeros.
+/// Opens the journal of a pool. `left` is the ring that the last process has left, if there is one. `renew` makes of it the one
+/// that is used from now on, of which it tells the seat, when all that it has is in the log.
 ///
 /// When it returns, the pool file shows what counts, and no later open will take back any of it.
-pub(crate) fn open<F: Disk, R: Memory>(
+pub(super) fn open<F: Disk, R: Memory>(
     (pool, mut marker): (F, Marker),
     log: F,
-    ring: R,
-    owner: Owner,
-) -> Result<Engine<F, R>, Fault> {
+    left: Option<R>,
+    opening: &Opening,
+    renew: impl FnOnce(Option<R>) -> Result<(R, Seat), Fault>,
+) -> Result<(Engine<F, R>, Recovered), Fault> {
     let writing = || Fault::io("write to the log");
-    let found = header(&log, owner.uuid)?;
+    let found = header(&log, marker.uuid)?;
     let len = pool.len().map_err(Fault::io("inspect"))?;
     if holds(Rule::HeaderAgain) {
         // The cache may show what an error, or a kill, kept from the disk. Then only the other twin is there, and frames
         // must not be written to a place that it says is in use.
-        found.write_again(&log).and_then(|()| log.sync()).map_err(writing())?;
+        noting(left.as_ref(), || found.write_again(&log).and_then(|()| log.sync()).map_err(writing()))?;
     }
-    let mut frames = Frames::new(&log, found, found.start);
-    while let Some((head, frame)) = frames.next().map_err(reading())? {
-        if entries(&frame[HEAD..], len).any(|entry| entry.is_none()) {
-            return Err(damaged("it has an entry of no words of the pool"));
-        }
-        if head.mark.at >= found.from.at && holds(Rule::WriteAgain) {
+    let again = |frame: &Frame<'_>| {
+        has_entries(frame, len)?;
+        if frame.head.mark.at >= found.from.at && holds(Rule::WriteAgain) {
             // The cache may show these, too, and they may not be on the disk.
-            log::write(&log, found.region, head.mark.at, frame).map_err(writing())?;
+            log::write(&log, found.region, frame.head.mark.at, frame.bytes).map_err(writing())?;
         }
-    }
-    let end = frames.end();
-    if end.at < found.from.at {
-        return Err(damaged("a frame that was synced is damaged"));
-    }
-    let last = Ring::left(&ring, owner, found.epoch, end.position);
-    let next = last.unwrap_or(end.position);
+        Ok(())
+    };
+    let survey = if marker.settled {
+        goes_with(&found, &marker, found.start.position)?;
+        settled(&found)
+    } else {
+        noting(left.as_ref(), || survey(&log, &found, (left.as_ref(), &opening.path), opening.terms, again))?
+    };
+    let Left { end, next, epoch, is_ring, recovered } = survey;
     goes_with(&found, &marker, next)?;
     if holds(Rule::Unsettled) {
         // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
         marker.settled = false;
-        marker.write_through(&pool).map_err(Fault::io("write to the pool"))?;
-    }
-    if last.is_none() {
-        Ring::clear(&ring);
+        let written = || marker.write_through(&pool).map_err(Fault::io("write to the pool"));
+        noting(left.as_ref(), written)?;
     }
     marker.number = marker.number.max(found.number);
-    let ring = Ring::new(ring, end.position, next);
+    let mut renew = Some(renew);
+    let mut renewed = |left| renew.take().map_or(Err(ErrorKind::NotFound.into()), |renew| renew(left));
+    // A ring that has nothing is made anew before, and any other one when the log has what it has.
+    let (memory, seat) = match left {
+        Some(ring) if is_ring => (ring, None),
+        other => renewed(other).map(|(ring, seat)| (ring, Some(seat)))?,
+    };
+    let ring = Ring::new(memory, found.life.nonce, end.position, next);
     let old = Engine::new((pool, len, marker), (log, found, end), found.start, ring);
     let end = old.lead(|leading| {
         leading.write_out(next, Holes::Skip)?;
@@ -168,73 +190,129 @@ pub(crate) fn open<F: Disk, R: Memory>(
     })?;
     // Not before the sync (J12).
     old.apply(&mut old.applied.lock(), false)?;
-    old.renew(owner, end)
+    let engine = old.renew(end, epoch, opening, |ring| match seat {
+        Some(seat) => Ok((ring, seat)),
+        None => renewed(Some(ring)),
+    })?;
+    Ok((engine, recovered))
+}
+
+/// What is left of a pool that was closed in order: nothing is asked of the log and of the ring.
+fn settled(header: &Header) -> Left {
+    let (end, epoch) = (header.start, header.life.epoch);
+    Left { end, next: end.position, epoch, is_ring: false, recovered: Recovered::default() }
+}
+
+fn has_entries(frame: &Frame<'_>, len: u64) -> Result<(), Fault> {
+    if entries(frame.body(), len).any(|entry| entry.is_none()) {
+        return Err(damaged("it has an entry of no words of the pool"));
+    }
+    Ok(())
 }
 
 impl<F: Disk, R: Memory> Engine<F, R> {
-    /// The same journal in a new epoch, which begins at the end of the log (J7).
-    fn renew(mut self, owner: Owner, end: Mark) -> Result<Self, Fault> {
-        if holds(Rule::NewEpoch) {
-            self.set_header(|header| (header.epoch, header.from) = (header.epoch + 1, end))?;
+    /// The same journal in a new epoch, which begins at the end of the log (J7, J20).
+    fn renew(
+        mut self,
+        end: Mark,
+        epoch: u64,
+        opening: &Opening,
+        ring: impl FnOnce(R) -> Result<(R, Seat), Fault>,
+    ) -> Result<Self, Fault> {
+        let before = *self.header.get_mut();
+        if !holds(Rule::NewEpoch) {
+            let (marker, len) = (self.applied.lock().marker, self.len());
+            let Self { log, pool, ring, .. } = self;
+            let ring = Ring::new(ring.into_memory(), before.life.nonce, end.position, end.position);
+            return Ok(Self::new((pool, len, marker), (log, before, end), end, ring));
         }
-        let (header, marker, len) = (*self.header.get_mut(), self.applied.lock().marker, self.len());
-        let Self { log, pool, ring, .. } = self;
-        let ring = Ring::new(ring.into_memory(), end.position, end.position);
-        // Cut before this: the ring is of an epoch that has ended, and all of it is in the log.
-        ring.belongs_to(owner, header.epoch);
+        let (marker, len) = (self.applied.lock().marker, self.len());
+        let Self { log, pool, ring: old, .. } = self;
+        let (memory, seat) = ring(old.into_memory())?;
+        let life = Epoch { epoch: epoch + 1, nonce: opening.nonce, seat: Some(seat), boot: opening.terms.boot };
+        Ring::clear(&memory);
+        memory.bear_witness();
+        let Header { uuid, salt, life: Epoch { nonce: nonce_before, .. }, .. } = before;
+        let known = OnDisk { synced: end.position, sequence: before.sequence };
+        super::head::note(memory.words(), salt, known);
+        let owner = Owner { uuid, salt, epoch: life.epoch, nonce: life.nonce, before: nonce_before, boot: life.boot };
+        let mut header = Header { life, from: end, ..before };
+        // The ring before the header that names it, and changes after both.
+        let said = || {
+            if holds(Rule::RingBeforeHeader) {
+                owner.write(&memory, Some(seat)).map_err(Fault::io("write to the ring"))?;
+            }
+            header.write(&log).map_err(Fault::io("write the log's header"))?;
+            if holds(Rule::NewEpochSync) {
+                log.sync().map_err(Fault::io("sync the log"))?;
+            }
+            if !holds(Rule::RingBeforeHeader) {
+                owner.write(&memory, Some(seat)).map_err(Fault::io("write to the ring"))?;
+            }
+            Ok(())
+        };
+        noting(Some(&memory), said)?;
+        // What the system shows was read from the disk, or written to it, since something failed (J30).
+        note_failed(memory.words(), false);
+        let ring = Ring::new(memory, life.nonce, end.position, end.position);
+        ring.note(salt, OnDisk { synced: end.position, sequence: header.sequence });
         Ok(Self::new((pool, len, marker), (log, header, end), end, ring))
     }
 }
 
+/// Notes in the ring that the disk has failed, before anybody is told (J29).
+fn noting<R: Memory, T>(ring: Option<&R>, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    work().inspect_err(|fault| {
+        if let (Some(ring), ErrorKind::Io { .. }) = (ring, fault.kind()) {
+            note_failed(ring.words(), true);
+        }
+    })
+}
+
 /// Calls `store` for each word that a closed pool's file lacks, and changes nothing: for looking at it. Tells how much of the
 /// journal is in use.
-pub(crate) fn look<F: Disk, R: Memory>(
+pub(super) fn look<F: Disk, R: Memory>(
     (pool, marker): (&F, &Marker),
     log: &F,
     ring: Option<&R>,
-    owner: Owner,
+    opening: &Opening,
     mut store: impl FnMut(u64, u64),
 ) -> Result<JournalStat, Fault> {
-    let found = header(log, owner.uuid)?;
+    let found = header(log, marker.uuid)?;
     if marker.settled {
+        goes_with(&found, marker, found.start.position)?;
         let entries = found.start.position;
         return Ok(JournalStat { log: found.region.len, entries, ..JournalStat::default() });
     }
     let len = pool.len().map_err(Fault::io("inspect"))?;
+    // Nothing is stored before it is known that all of it counts.
+    let survey = survey(log, &found, (ring, &opening.path), opening.terms, |frame| has_entries(frame, len))?;
+    goes_with(&found, marker, survey.next)?;
     let mut apply = |body: &[u8]| {
-        entries(body, len).try_for_each(|entry| {
-            let (entry, words) = entry.ok_or_else(|| damaged("it has an entry of no words of the pool"))?;
-            let words = words.chunks_exact(8).map(super::frame::word);
-            entry.words().zip(words).for_each(|(at, word)| store(at, word));
-            Ok::<(), Fault>(())
-        })
+        entries(body, len).flatten().for_each(|(entry, words)| {
+            entry.words().zip(words.chunks_exact(8).map(word)).for_each(|(at, word)| store(at, word));
+        });
     };
     let mut frames = Frames::new(log, found, found.start);
-    while let Some((_, frame)) = frames.next().map_err(reading())? {
-        apply(&frame[HEAD..])?;
+    while let Some(frame) = frames.next().map_err(reading())? {
+        apply(frame.body());
     }
-    let end = frames.end();
-    if end.at < found.from.at {
-        return Err(damaged("a frame that was synced is damaged"));
-    }
-    let left = ring.and_then(|ring| Some((ring, Ring::left(ring, owner, found.epoch, end.position)?)));
-    let next = left.map_or(end.position, |(_, next)| next);
-    goes_with(&found, marker, next)?;
-    if let Some((ring, next)) = left {
+    let left = ring.filter(|_| survey.is_ring);
+    if let Some(ring) = left {
         let mut body = Body::default();
-        (end.position..next).try_for_each(|position| {
+        for position in survey.end.position..survey.next {
             body.clear();
-            Ring::look(ring, position, len, &mut body);
-            apply(body.entries())
-        })?;
+            take_left(ring.words(), found.life.nonce, position, len, &mut body);
+            apply(body.entries());
+        }
     }
-    let ring = left.map_or(0, |(ring, _)| ring.words().len() as u64 * 8);
     Ok(JournalStat {
         log: found.region.len,
-        used: end.at - found.start.at,
-        ring,
-        pending: next - end.position,
-        entries: next,
+        used: survey.end.at - found.start.at,
+        ring: left.map_or(0, |ring| ring.words().len() as u64 * 8),
+        pending: survey.next - survey.end.position,
+        entries: survey.next,
+        recovered: survey.recovered,
         ..JournalStat::default()
     })
 }

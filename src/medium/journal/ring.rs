@@ -1,21 +1,34 @@
 //! The ring: what was flushed and is not in the log yet, in memory that outlives the process.
 //!
-//! The diagram of a cell and the invariants J1 to J5 are in `docs/journal.md`.
+//! The diagram of a cell and the invariants J1 to J5, and J22, are in `docs/journal.md`. What a ring begins with is in `head.rs`.
 
-use super::frame::{Body, Entry};
+use super::frame::{Body, Entry, OnDisk};
+use super::head;
 use super::rule::{Rule, holds};
 use crate::sync::{AtomicU64, Ordering, fence};
+use std::io;
 
 /// Words that the next process finds as this one left them.
 pub(crate) trait Memory: Send + Sync + 'static {
     /// The words.
     fn words(&self) -> &[AtomicU64];
+
+    /// Replaces words of one sector, all at once, and waits until the sector is on the disk.
+    fn write_through(&self, at: usize, words: &[u64]) -> io::Result<()>;
+
+    /// Whether these are the pages to which the last process has stored, and not what a disk had of them (J23).
+    fn is_witnessed(&self) -> bool;
+
+    /// Lets the next process know that these are the pages to which this one stores.
+    fn bear_witness(&self);
+
+    /// Fails if what was stored could not be written back: then the words may be older ones.
+    fn check(&self) -> io::Result<()>;
+
+    /// Whether the next process will not find it.
+    fn is_gone(&self) -> bool;
 }
 
-/// "BRISRING".
-const MAGIC: u64 = u64::from_le_bytes(*b"BRISRING");
-/// Words before the first cell.
-const HEAD: usize = 8;
 /// Words of a cell.
 const CELL: usize = 10;
 /// It is added to the counter of positions when the ring is closed.
@@ -23,37 +36,12 @@ const CLOSED: u64 = 1 << 63;
 
 /// Words that a ring of so many cells needs.
 pub(crate) const fn words(cells: u64) -> usize {
-    HEAD + cells as usize * CELL
+    head::WORDS + cells as usize * CELL
 }
 
-/// Whose a ring is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) uuid: [u64; 2],
-    /// The boot of the machine.
-    pub(crate) boot: u64,
-    /// What tells the log's file from a copy of it: device and inode.
-    pub(crate) file: [u64; 2],
-}
-
-impl Owner {
-    /// What a ring begins with.
-    fn head(self, epoch: u64, cells: u64) -> [u64; HEAD] {
-        [MAGIC, self.uuid[0], self.uuid[1], epoch, self.boot, cells, self.file[0], self.file[1]]
-    }
-}
-
-/// What a ring begins with, and how many cells it has room for.
-fn head_of<R: Memory>(memory: &R) -> ([u64; HEAD], u64) {
-    let words = memory.words();
-    let head = std::array::from_fn(|i| words.get(i).map_or(0, |word| word.load(Ordering::Acquire)));
-    (head, words.len().saturating_sub(HEAD) as u64 / CELL as u64)
-}
-
-/// The epoch of a ring that belongs to somebody; 0 if it belongs to somebody else, or to nobody.
-pub(super) fn epoch<R: Memory>(memory: &R, owner: Owner) -> u64 {
-    let (head, cells) = head_of(memory);
-    if head == owner.head(head[3], cells) { head[3] } else { 0 }
+/// How many cells there are in so many words.
+pub(super) fn cells(words: usize) -> u64 {
+    (words.saturating_sub(head::WORDS) / CELL) as u64
 }
 
 /// A word in a cache line of its own.
@@ -71,8 +59,23 @@ pub(super) enum Appended {
     Dropped,
 }
 
+/// What a cell has, to who looks for a position in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// The entry at the position.
+    Filled,
+    /// A thread was about to fill it.
+    Claimed,
+    /// Nothing since it was cleared, or what was there some rounds of the ring before.
+    Older,
+    /// Something that no thread has stored.
+    Damaged,
+}
+
 pub(super) struct Ring<R> {
     memory: R,
+    /// That of the epoch.
+    nonce: u64,
     /// One less than the number of cells.
     mask: u64,
     /// The next position.
@@ -82,49 +85,27 @@ pub(super) struct Ring<R> {
 }
 
 impl<R: Memory> Ring<R> {
-    /// The ring that a process left: its positions from `written` on, up to the last one that counts. `None` if it is not
-    /// the ring of this epoch and log, or if neither of the two has what came between them.
-    pub(super) fn left(memory: &R, owner: Owner, epoch: u64, written: u64) -> Option<u64> {
-        let (words, (head, cells)) = (memory.words(), head_of(memory));
-        if head != owner.head(epoch, cells) || !cells.is_power_of_two() {
-            return None;
-        }
-        let tags = (0..cells as usize).map(|cell| words[HEAD + cell * CELL].load(Ordering::Acquire));
-        // A tag in a cell that is not its own is no tag.
-        let counts = |(cell, tag): &(u64, u64)| *tag > written && (tag - 1) & (cells - 1) == *cell;
-        let end = (0..).zip(tags).filter(counts).map(|(_, tag)| tag).max().unwrap_or(written);
-        // By J4, whoever filled the last cell knew that what was there before is on the disk. If the log does not have it,
-        // this is another log.
-        (end - written <= cells && end < CLOSED).then_some(end)
-    }
-
-    /// A ring in this memory, which has zeros, or what [`left`](Self::left) has found; the positions below `synced` are in
-    /// the log, and those below `next` are taken.
-    pub(super) fn new(memory: R, synced: u64, next: u64) -> Self {
-        let cells = (memory.words().len() - HEAD) as u64 / CELL as u64;
+    /// A ring in this memory; the positions below `synced` are in the log, and those below `next` are taken.
+    pub(super) fn new(memory: R, nonce: u64, synced: u64, next: u64) -> Self {
+        let cells = cells(memory.words().len());
         assert!(cells.is_power_of_two(), "the number of cells is a power of two");
         let alone = |value| Alone(AtomicU64::new(value));
-        Self { memory, mask: cells - 1, next: alone(next), synced: alone(synced) }
+        Self { memory, nonce, mask: cells - 1, next: alone(next), synced: alone(synced) }
     }
 
-    /// Forgets what is in a ring's memory.
+    /// Takes back that the cells of a ring's memory have anything.
     pub(super) fn clear(memory: &R) {
-        memory.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    }
-
-    /// Says whose the ring is from now on.
-    pub(super) fn belongs_to(&self, owner: Owner, epoch: u64) {
-        let head = owner.head(epoch, self.cells());
-        // Cut: a ring of an epoch that does not count. The one before it is in the log.
-        self.memory.words()[0].store(0, Ordering::Release);
-        for (word, value) in self.memory.words().iter().zip(head).skip(1) {
-            word.store(value, Ordering::Release);
-        }
-        self.memory.words()[0].store(head[0], Ordering::Release);
+        let tags = memory.words()[head::WORDS..].iter().step_by(CELL);
+        tags.for_each(|tag| tag.store(0, Ordering::Relaxed));
+        fence(Ordering::Release);
     }
 
     pub(super) fn into_memory(self) -> R {
         self.memory
+    }
+
+    pub(super) fn memory(&self) -> &R {
+        &self.memory
     }
 
     pub(super) fn cells(&self) -> u64 {
@@ -146,6 +127,13 @@ impl<R: Memory> Ring<R> {
     /// Says that all positions below this one are on the disk.
     pub(super) fn set_synced(&self, position: u64) {
         self.synced.0.store(position, Ordering::Release);
+    }
+
+    /// Says so to the next process, too, of the log with this salt (J24).
+    pub(super) fn note(&self, salt: u64, known: OnDisk) {
+        if holds(Rule::RingSynced) {
+            head::note(self.memory.words(), salt, known);
+        }
     }
 
     /// Whether a position's cell is free.
@@ -178,35 +166,32 @@ impl<R: Memory> Ring<R> {
     /// Fills the cell of a position that the caller has taken, and that is free.
     #[inline]
     pub(super) fn fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
-        let cell = self.cell(position);
-        // A cell that is half filled has no tag, not that of the position before.
-        cell[0].store(0, Ordering::Relaxed);
+        let cell = cell(self.memory.words(), position & self.mask);
+        // A cell that is half filled has a claim, not the tag of the position before.
+        if holds(Rule::Claim) {
+            cell[0].store(claim(position), Ordering::Relaxed);
+        }
         fence(Ordering::Release);
-        cell[1].store(entry.encode(), Ordering::Relaxed);
-        for (word, at) in cell[2..].iter().zip(entry.words()) {
-            word.store(load(at), Ordering::Relaxed);
+        let place = entry.encode();
+        let mut sum = Sum::new(self.nonce, position, place);
+        cell[1].store(place, Ordering::Relaxed);
+        for ((stored, at), &key) in cell[2..].iter().zip(entry.words()).zip(&KEYS) {
+            let word = load(at);
+            sum.add(word, key);
+            stored.store(word, Ordering::Relaxed);
         }
-        cell[0].store(position + 1, Ordering::Release);
+        cell[0].store(sum.check() << 32 | claim(position), Ordering::Release);
     }
 
-    /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes; false if it does not count (yet). The
+    /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The
     /// length is asked for after the entry is seen, which may lie in what the pool has just grown by.
-    pub(super) fn take(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> bool {
-        Self::take_from(self.cell(position), position, len, body)
-    }
-
-    /// The same, of a ring that is only looked at.
-    pub(super) fn look(memory: &R, position: u64, len: u64, body: &mut Body) -> bool {
-        let cells = (memory.words().len() - HEAD) as u64 / CELL as u64;
-        Self::take_from(cell(memory.words(), position & (cells - 1)), position, || len, body)
-    }
-
-    fn take_from(cell: &[AtomicU64; CELL], position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> bool {
-        if cell[0].load(Ordering::Acquire) != position + 1 {
-            return false;
+    pub(super) fn take(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> Content {
+        let cell = cell(self.memory.words(), position & self.mask);
+        match tagged(cell[0].load(Ordering::Acquire), position) {
+            Content::Filled => {}
+            other => return other,
         }
-        body.push(cell[1].load(Ordering::Relaxed), len(), cell[2..].iter().map(|word| word.load(Ordering::Relaxed)));
-        true
+        take_from(cell, self.nonce, position, len, body)
     }
 
     /// Drops whatever is appended from now on. Called once.
@@ -214,19 +199,190 @@ impl<R: Memory> Ring<R> {
         self.next.0.fetch_add(CLOSED, Ordering::AcqRel);
     }
 
+    /// Fills the cell of a position without an end, as a thread does that is killed meanwhile.
+    #[cfg(test)]
+    pub(super) fn half_fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
+        let cell = cell(self.memory.words(), position & self.mask);
+        if holds(Rule::Claim) {
+            cell[0].store(claim(position), Ordering::Relaxed);
+        }
+        cell[1].store(entry.encode(), Ordering::Relaxed);
+        cell[2].store(load(entry.bytes().start), Ordering::Relaxed);
+    }
+
     /// Takes a position, as a thread does that fills its cell late, or is killed before.
     #[cfg(test)]
     pub(super) fn take_position(&self) -> u64 {
         self.next.0.fetch_add(1, Ordering::AcqRel)
     }
+}
+
+/// What the cell of a position has in a ring that a process has left, whose epoch has this nonce.
+pub(super) fn content(words: &[AtomicU64], nonce: u64, position: u64) -> Content {
+    let cells = cells(words.len());
+    let cell = cell(words, position & (cells - 1));
+    let tag = cell[0].load(Ordering::Acquire);
+    match tagged(tag, position) {
+        Content::Filled if is_right(cell, nonce, position) => return Content::Filled,
+        Content::Filled => return Content::Damaged,
+        Content::Claimed => return Content::Claimed,
+        _ if tag == 0 => return Content::Older,
+        _ => {}
+    }
+    // That of the position some rounds before: a thread that was killed had taken the ones in between.
+    let rounds = claim(position).wrapping_sub(tag) & LOW;
+    let is_here = rounds & (cells - 1) == 0;
+    match position.checked_sub(rounds).filter(|_| is_here).map(|before| (tagged(tag, before), before)) {
+        Some((Content::Filled, before)) if is_right(cell, nonce, before) => Content::Older,
+        Some((Content::Claimed, _)) => Content::Older,
+        _ => Content::Damaged,
+    }
+}
+
+/// Adds the entry at a position to the body of a frame, of a ring that a process has left; not one that does not count.
+pub(super) fn take_left(words: &[AtomicU64], nonce: u64, position: u64, len: u64, body: &mut Body) {
+    if content(words, nonce, position) == Content::Filled {
+        let _ = take_from(cell(words, position & (cells(words.len()) - 1)), nonce, position, || len, body);
+    }
+}
+
+/// The tag of a cell is filled, and was read.
+fn take_from(
+    cell: &[AtomicU64; CELL],
+    nonce: u64,
+    position: u64,
+    len: impl FnOnce() -> u64,
+    body: &mut Body,
+) -> Content {
+    if !is_right(cell, nonce, position) {
+        return Content::Damaged;
+    }
+    body.push(cell[1].load(Ordering::Relaxed), len(), cell[2..].iter().map(|word| word.load(Ordering::Relaxed)));
+    Content::Filled
+}
+
+/// What a tag says of a position, before the words are looked at.
+fn tagged(tag: u64, position: u64) -> Content {
+    match (tag & LOW == claim(position), tag >> 32) {
+        (true, 0) if tag != 0 => Content::Claimed,
+        (true, check) if check > 0 => Content::Filled,
+        _ => Content::Older,
+    }
+}
+
+/// What a thread that has taken a position stores to its cell before it fills it: the low half of a tag.
+fn claim(position: u64) -> u64 {
+    position.wrapping_add(1) & LOW
+}
+
+const LOW: u64 = u32::MAX as u64;
+
+/// Whether a cell, which is filled, has the check of what it has.
+fn is_right(cell: &[AtomicU64; CELL], nonce: u64, position: u64) -> bool {
+    check_of(cell, nonce, position) == Some(cell[0].load(Ordering::Relaxed) >> 32) || !holds(Rule::CellCheck)
+}
+
+/// The check that the content of a cell should have; `None` if it says that it has more words than a cell.
+fn check_of(cell: &[AtomicU64; CELL], nonce: u64, position: u64) -> Option<u64> {
+    let place = cell[1].load(Ordering::Relaxed);
+    let mut sum = Sum::new(nonce, position, place);
+    for (word, &key) in cell[2..].get(..Entry::count_of(place))?.iter().zip(&KEYS) {
+        sum.add(word.load(Ordering::Relaxed), key);
+    }
+    Some(sum.check())
+}
+
+/// A sum of words that are multiplied with keys: each change of a single bit changes the upper half.
+pub(super) struct Sum(u64);
+
+impl Sum {
+    #[inline]
+    pub(super) fn new(nonce: u64, position: u64, place: u64) -> Self {
+        let mut sum = Self(nonce);
+        sum.add(position, KEYS[8]);
+        sum.add(place, KEYS[9]);
+        sum
+    }
 
     #[inline]
-    fn cell(&self, position: u64) -> &[AtomicU64; CELL] {
-        cell(self.memory.words(), position & self.mask)
+    fn add(&mut self, word: u64, key: u64) {
+        self.0 = self.0.wrapping_add(word.wrapping_mul(key));
     }
+
+    /// 32 bits, not all of them 0.
+    #[inline]
+    pub(super) fn check(&self) -> u64 {
+        let upper = self.0 >> 32;
+        if upper == 0 { LOW } else { upper }
+    }
+}
+
+/// For each word of a cell, and for its position, and for `where`.
+const KEYS: [u64; 10] = keys();
+
+/// Odd numbers of which no multiple by a power of two is near to 0, so that the sum of a word with one bit more or less differs by
+/// more than the lower half holds.
+const fn keys() -> [u64; 10] {
+    let (mut keys, mut found, mut state) = ([0; 10], 0, 0u64);
+    while found < keys.len() {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut key = state;
+        key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        key = (key ^ (key >> 31)) | 1;
+        let (mut bit, mut is_far) = (0, true);
+        while bit < 64 {
+            let multiple = key << bit;
+            let distance = if multiple < multiple.wrapping_neg() { multiple } else { multiple.wrapping_neg() };
+            is_far = is_far && distance >> 32 != 0;
+            bit += 1;
+        }
+        if is_far {
+            keys[found] = key;
+            found += 1;
+        }
+    }
+    keys
 }
 
 #[inline]
 fn cell(words: &[AtomicU64], index: u64) -> &[AtomicU64; CELL] {
-    words[HEAD + index as usize * CELL..].first_chunk().expect("the memory has all cells")
+    words[head::WORDS + index as usize * CELL..].first_chunk().expect("the memory has all cells")
+}
+
+#[cfg(all(test, not(bristlecone_loom)))]
+mod tests {
+    use super::super::sim::SimMemory;
+    use super::*;
+
+    const NONCE: u64 = 0x1234_5678_9abc_def0;
+
+    /// Each bit of a cell that counts: then it does not count any more, or the words are not looked at.
+    #[test]
+    fn each_wrong_bit_of_a_cell_is_found() {
+        for count in 1..=8 {
+            let position = 5 + (count << 33);
+            let ring = Ring::new(SimMemory::new(16), NONCE, position, position);
+            let load = |at: u64| if count == 3 { 0 } else { at.wrapping_mul(0x1234_5678_9abc_def1) };
+            assert!(matches!(ring.append(Entry::new(64, count), load), Appended::Filled(_)));
+            let words = ring.memory().words();
+            let cell = cell(words, position % 16);
+            assert_eq!(content(words, NONCE, position), Content::Filled);
+            assert_ne!(content(words, NONCE + (1 << 40), position), Content::Filled, "a cell of another epoch");
+            for (number, word) in cell[..2 + count as usize].iter().enumerate() {
+                for bit in 0..64 {
+                    word.fetch_xor(1 << bit, Ordering::Relaxed);
+                    assert_eq!(content(words, NONCE, position), Content::Damaged, "word {number}, bit {bit}");
+                    word.fetch_xor(1 << bit, Ordering::Relaxed);
+                }
+            }
+            // The next round of the ring.
+            assert_eq!(content(words, NONCE, position + 16), Content::Older);
+            cell[0].store(claim(position + 16), Ordering::Relaxed);
+            assert_eq!(content(words, NONCE, position + 16), Content::Claimed);
+            cell[0].store(0, Ordering::Relaxed);
+            assert_eq!(content(words, NONCE, position), Content::Older);
+        }
+    }
 }

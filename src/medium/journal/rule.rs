@@ -48,6 +48,28 @@ pub(super) enum Rule {
     NewEpochSync,
     /// J17: space is given back only when nothing could fill it again.
     PunchLate,
+    /// J22: a thread claims a cell before it fills it.
+    Claim,
+    /// J22: what a cell holds is held against its check.
+    CellCheck,
+    /// J20: the ring says whose it is before the header names it.
+    RingBeforeHeader,
+    /// J23: cells behind a gap count only in the pages to which the last process has stored.
+    Witness,
+    /// J23: after a loss of power, cells count up to the first one that lacks.
+    Prefix,
+    /// An open asks for the ring that the header names.
+    RingLost,
+    /// J24: the ring says what is on the disk.
+    RingSynced,
+    /// J24: the ring says so after the sync.
+    NotedLast,
+    /// J25: frames say what is on the disk.
+    FrameSynced,
+    /// J26: what is known to have been on the disk is missed.
+    Synced,
+    /// J26: a whole frame behind the end shows nothing by itself.
+    AnyFrame,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
 }

@@ -3,15 +3,16 @@
 use super::engine::Engine;
 use super::engine::Holes;
 use super::frame::Entry;
+use super::header::Seat;
+use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
-use super::open;
-use super::ring::Owner;
+use super::open::{self, Opening};
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, Random, SimDisk, SimMemory};
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-const OWNER: Owner = Owner { uuid: [7, 8], boot: 9, file: [5, 6] };
+const UUID: [u64; 2] = [7, 8];
 const LEN: u64 = 3 * 4096 + 512;
 const CELLS: u64 = 16;
 const REGION: u64 = 4096;
@@ -22,6 +23,11 @@ struct World {
     pool: SimDisk,
     log: SimDisk,
     ring: SimMemory,
+    /// Whether the ring lies in memory, and ends with the boot.
+    in_memory: bool,
+    boot: u64,
+    /// Whether a thread has taken a position and was killed before it had claimed its cell.
+    unclaimed: bool,
     /// The words of the pool after each position that was ever taken.
     states: Vec<Vec<u64>>,
     /// The state at this place, or a later one, must be there after a loss of power.
@@ -44,8 +50,8 @@ impl World {
         if seed % 5 == 3 {
             log.has_room_for(super::header::REGION + REGION + 5_000);
         }
-        open::create(&log, OWNER.uuid, REGION, seed.wrapping_mul(99)).unwrap();
-        open::adopt(&pool, &log, OWNER.uuid).unwrap();
+        open::create(&log, UUID, REGION, seed.wrapping_mul(99)).unwrap();
+        open::adopt(&pool, &log, UUID).unwrap();
         let states = vec![vec![0; LEN as usize / 8]];
         let ring = SimMemory::new(CELLS);
         Self {
@@ -53,6 +59,9 @@ impl World {
             pool,
             log,
             ring,
+            in_memory: seed % 7 == 2,
+            boot: 9,
+            unclaimed: false,
             states,
             synced: 0,
             filled: 0,
@@ -67,12 +76,39 @@ impl World {
         let marker = Marker::read(&self.pool).unwrap().expect("a marker is never lost");
         if marker.settled && self.random.one_in(2) {
             // Somebody has removed the log, and its ring. A new one gets its name when it is whole.
+            marker.confirm(&self.pool)?;
             (self.log, self.ring) = (SimDisk::new(&Arc::new(Fate::endless()), 0), SimMemory::new(CELLS));
-            open::create(&self.log, OWNER.uuid, REGION, self.random.next()).unwrap();
+            open::create(&self.log, UUID, REGION, self.random.next()).unwrap();
             self.log.obeys(&self.fate);
         }
         let marker = open::fitting(&self.pool, &self.log, marker)?;
-        open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER)
+        // Where these are not known to be the pages to which the thread has stored.
+        let is_uncertain = self.unclaimed && !super::ring::Memory::is_witnessed(&self.ring);
+        let recovery = if is_uncertain { Recovery::RingAll } else { Recovery::Whole };
+        self.open_with(marker, recovery).map(|(engine, _)| engine)
+    }
+
+    fn open_with(
+        &mut self,
+        marker: Marker,
+        recovery: Recovery,
+    ) -> Result<(Engine<SimDisk, SimMemory>, Recovered), crate::error::Fault> {
+        let nonce = self.random.next();
+        let opening = Opening { terms: Terms { boot: self.boot, recovery }, nonce, path: "a ring".to_owned() };
+        let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
+        let is_there = super::head::Owner::read(super::ring::Memory::words(&ring)).is_some() || !self.in_memory;
+        let left = is_there.then(|| ring.clone());
+        open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, |_| Ok((ring, seat)))
+    }
+
+    /// Loses the power.
+    fn lose_power(&mut self) {
+        self.pool.lose_power(&mut self.random);
+        self.log.lose_power(&mut self.random);
+        self.ring = if self.in_memory { SimMemory::new(CELLS) } else { self.ring.after_power_loss(&mut self.random) };
+        self.boot += 1;
+        self.unclaimed = false;
+        self.filled = self.synced;
     }
 
     /// The words that the pool file shows, without the number of the checkpoint.
@@ -87,7 +123,13 @@ impl World {
         self.fate.left.store(limit, Ordering::Relaxed);
         self.fate.seed.store(self.random.next(), Ordering::Relaxed);
         self.fate.failing_sync.store(failing, Ordering::Relaxed);
-        let Ok(engine) = self.open() else { return };
+        let engine = match self.open() {
+            Ok(engine) => engine,
+            // Its process was killed, or its disk failed.
+            Err(fault) if matches!(fault.kind(), crate::error::ErrorKind::Io { .. }) => return,
+            Err(fault) => panic!("{}", fault.of("it")),
+        };
+        self.unclaimed = false;
         let words: Vec<AtomicU64> = self.shown().into_iter().map(AtomicU64::new).collect();
         self.found(&words);
         self.pool.touched.lock().clear();
@@ -98,6 +140,9 @@ impl World {
             // A page to which nobody has stored is shown as the file has it.
             assert!(self.pool.touched.lock().is_subset(&stored), "a page changes under its readers");
             let what = self.random.below(12);
+            if self.random.one_in(8) {
+                self.ring.write_back(&mut self.random);
+            }
             // Without checkpoints, the log fills up.
             let what = if self.short { if step % 9 == 8 { 0 } else { 5 } } else { what };
             match if self.quiet && what == 3 { 5 } else { what } {
@@ -115,6 +160,13 @@ impl World {
                     let position = engine.ring.take_position();
                     if self.random.one_in(2) {
                         self.push(None);
+                        if self.random.one_in(2) {
+                            // While it fills the cell, or before.
+                            let entry = Entry::new(line * 64, 1 + self.random.below(8).min(LEN / 8 - line * 8 - 1));
+                            engine.ring.half_fill(position, entry, |_| 77);
+                        } else {
+                            self.unclaimed = true;
+                        }
                         self.tail(&engine, &words, None);
                         return;
                     }
@@ -212,17 +264,17 @@ fn history(seed: u64) {
     alone();
     let mut world = World::new(seed);
     for _ in 0..world.random.below(8) + 2 {
-        let limit = if world.random.one_in(2) { u64::MAX } else { world.random.below(40) };
+        let most = if seed.is_multiple_of(3) { 160 } else { 40 };
+        let limit = if world.random.one_in(2) { u64::MAX } else { world.random.below(most) };
         let failing = if world.random.one_in(4) { 1 + world.random.below(8) } else { 0 };
         let steps = world.random.below(if world.quiet { 200 } else { 60 });
         let (steps, limit) = if world.short { (9, 8 + world.random.below(9)) } else { (steps, limit) };
         world.life(steps, limit, failing);
         // Else it is a kill, which leaves all files, and the ring, as they are.
-        if world.random.one_in(2) {
-            world.pool.lose_power(&mut world.random);
-            world.log.lose_power(&mut world.random);
-            world.ring = SimMemory::new(CELLS);
-            world.filled = world.synced;
+        match world.random.below(8) {
+            0..=3 => world.lose_power(),
+            4 if !world.in_memory => world.ring = world.ring.after_mount(),
+            _ => {}
         }
     }
     world.fate.left.store(u64::MAX, Ordering::Relaxed);
@@ -286,9 +338,7 @@ fn page(seed: u64) -> u32 {
         }
     }
     if random.one_in(2) {
-        world.ring = SimMemory::new(CELLS);
-        world.pool.lose_power(&mut random);
-        world.log.lose_power(&mut random);
+        world.lose_power();
     }
     world.fate.left.store(u64::MAX, Ordering::Relaxed);
     let _engine = world.open().unwrap_or_else(|fault| panic!("seed {seed}: {}", fault.of("it")));
@@ -321,7 +371,8 @@ fn has_grown(seed: u64, is_synced: bool) -> bool {
         engine.checkpoint().unwrap();
     }
     drop(engine);
-    world.ring = SimMemory::new(CELLS);
+    world.ring = world.ring.after_power_loss(&mut Random(seed));
+    world.boot += 1;
     world.pool.lose_power(&mut Random(seed));
     world.open().is_ok() && world.shown().get(WORD as usize / 8) == Some(&WORD)
 }
@@ -407,9 +458,10 @@ fn hostile_bytes_are_an_error_or_a_state() {
                     body.push_word(choices[random.below(5) as usize]);
                 }
                 let positions = [1, 4, u32::MAX][random.below(3) as usize];
-                let frame = body.frame(mark, positions, 1, seed.wrapping_mul(99)).to_vec();
+                let known = super::frame::OnDisk::default();
+                let frame = body.frame(mark, positions, 1, known, seed.wrapping_mul(99)).to_vec();
                 super::disk::Disk::write(&world.log, super::header::REGION + mark.at, &frame).unwrap();
-                mark = super::frame::Head::decode(frame.first_chunk().unwrap()).end();
+                mark = super::frame::Head::decode(&frame, super::frame::Form::Second).end();
             }
         } else {
             world.life(20, u64::MAX, 0);
@@ -417,7 +469,7 @@ fn hostile_bytes_are_an_error_or_a_state() {
         for _ in 0..random.below(4) {
             let bits = 1 << random.below(8);
             match random.below(4) {
-                0 => world.log.damage(random.below(112) + 4096 * random.below(2), bits),
+                0 => world.log.damage(random.below(176) + 4096 * random.below(2), bits),
                 1 => world.log.damage(super::header::REGION + random.below(500), bits),
                 2 => world.pool.damage(1024 + random.below(48), bits),
                 _ => {
@@ -427,10 +479,8 @@ fn hostile_bytes_are_an_error_or_a_state() {
                 }
             }
         }
-        let open = || match Marker::read(&world.pool).unwrap() {
-            Some(marker) => {
-                open::open((world.pool.clone(), marker), world.log.clone(), world.ring.clone(), OWNER).is_ok()
-            }
+        let mut open = || match Marker::read(&world.pool).unwrap() {
+            Some(marker) => world.open_with(marker, Recovery::Whole).is_ok(),
             None => false,
         };
         if open() {
@@ -462,6 +512,12 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::WriteAgain,
         Rule::NewEpochSync,
         Rule::Unsettled,
+        Rule::Claim,
+        Rule::RingBeforeHeader,
+        Rule::Witness,
+        Rule::Prefix,
+        Rule::NotedLast,
+        Rule::AnyFrame,
     ];
     for rule in all {
         assert!(found_without(rule, 40_000, history).is_some(), "{rule:?} is left out, and nothing is found");

@@ -1,6 +1,6 @@
 //! Threads for real: on a pool whose ring is full all the time. Files are copied meanwhile, which is what a loss of power leaves.
 
-use super::Journal;
+use super::{Journal, Recovery};
 use crate::pool::Pool;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +10,8 @@ const THREADS: u64 = 4;
 /// Keys of which each has a sum to which all threads add.
 const SUMS: u64 = 3;
 
-fn open(path: &Path, mode: Journal) -> Pool {
-    Pool::options().capacity(16 << 20).journal(mode).open(path).unwrap()
+fn open(path: &Path, mode: Journal, recovery: Recovery) -> Pool {
+    Pool::options().capacity(16 << 20).journal(mode).recovery(recovery).open(path).unwrap()
 }
 
 /// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before `least`.
@@ -21,7 +21,7 @@ fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
     std::fs::copy(path, &copied).unwrap();
     let log = |path: &Path| super::beside::with_ending(path, ".log");
     std::fs::copy(log(path), log(&copied)).unwrap();
-    let pool = open(&copied, Journal::OnRequest);
+    let pool = open(&copied, Journal::OnRequest, Recovery::WithoutRing);
     let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());
     assert!(pool.check().unwrap().violations.is_empty());
     let mut all = 0;
@@ -45,7 +45,7 @@ fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
 fn threads(mode: Journal, rounds: u64, copies: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pool");
-    let pool = open(&path, mode);
+    let pool = open(&path, mode, Recovery::Whole);
     let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());
     pool.sync().unwrap();
     let acknowledged: [AtomicU64; THREADS as usize] = Default::default();

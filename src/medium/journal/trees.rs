@@ -5,9 +5,10 @@
 //! that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
 use super::engine::{Engine, Holes};
+use super::header::Seat;
+use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
-use super::open;
-use super::ring::Owner;
+use super::open::{self, Opening};
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, Random, SimDisk, SimMemory, look_on, moment};
 use crate::crash::history::{History, Op};
@@ -26,7 +27,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-const OWNER: Owner = Owner { uuid: [7, 8], boot: 9, file: [5, 6] };
+const UUID: [u64; 2] = [7, 8];
 /// Cells of a ring: so few that changes wait for room, or enough for any change.
 const FEW: u64 = 16;
 const MANY: u64 = 64;
@@ -191,6 +192,7 @@ struct Machine {
     pool: SimDisk,
     log: SimDisk,
     ring: SimMemory,
+    boot: u64,
 }
 
 impl Machine {
@@ -204,21 +206,22 @@ impl Machine {
         pool.write(0, memory.words().into_iter().map(u64::to_le_bytes).collect::<Vec<_>>().as_flattened())
             .and_then(|()| pool.sync())
             .expect("the disk works");
-        open::create(&log, OWNER.uuid, REGION, 77).expect("the disk works");
-        open::adopt(&pool, &log, OWNER.uuid).expect("the disk works");
-        Self { fate, pool, log, ring: SimMemory::new(cells) }
+        open::create(&log, UUID, REGION, 77).expect("the disk works");
+        open::adopt(&pool, &log, UUID).expect("the disk works");
+        Self { fate, pool, log, ring: SimMemory::new(cells), boot: 9 }
     }
 
     /// What is there if the process is killed now.
     fn copy(&self) -> Self {
         let fate = Arc::new(Fate::endless());
-        Self { pool: self.pool.copy(&fate), log: self.log.copy(&fate), ring: self.ring.copy(), fate }
+        let (pool, log, ring) = (self.pool.copy(&fate), self.log.copy(&fate), self.ring.copy());
+        Self { fate, pool, log, ring, boot: self.boot }
     }
 
     /// The same machine.
     fn copy_of_handles(&self) -> Self {
         let (pool, log, ring) = (self.pool.clone(), self.log.clone(), self.ring.clone());
-        Self { fate: Arc::clone(&self.fate), pool, log, ring }
+        Self { fate: Arc::clone(&self.fate), pool, log, ring, boot: self.boot }
     }
 
     /// How many sectors a loss of power may take.
@@ -231,7 +234,9 @@ impl Machine {
         let copy = self.copy();
         copy.pool.lose(pool);
         copy.log.lose(log);
-        Self { ring: SimMemory::new(FEW), ..copy }
+        // The system had written all of the ring to the disk, or nothing but what was written through.
+        let ring = if (pool ^ log) & 1 == 0 { copy.ring.on_disk() } else { copy.ring.after_mount() };
+        Self { ring, boot: copy.boot + 1, ..copy }
     }
 
     fn medium(&self, each: bool) -> Result<Arc<OnDisk>, Failure> {
@@ -239,14 +244,23 @@ impl Machine {
             Marker::read(&self.pool).map_err(|error| error.to_string())?.ok_or_else(|| "no marker".to_owned())?;
         if marker.settled {
             // It needs neither a log nor a ring. A log gets its name when it is whole.
+            marker.confirm(&self.pool).map_err(|fault| fault.of("the pool").to_string())?;
             let log = SimDisk::new(&Arc::new(Fate::endless()), 0);
-            open::create(&log, OWNER.uuid, REGION, 78).map_err(|error| error.to_string())?;
+            // Each log has a salt of its own.
+            open::create(&log, UUID, REGION, self.log.hash()).map_err(|error| error.to_string())?;
             self.log.becomes(&log);
             super::ring::Memory::words(&self.ring).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
+        // The same state of a machine always has the same future.
+        let nonce = self.log.hash();
+        let terms = Terms { boot: self.boot, recovery: Recovery::Whole };
+        let opening = Opening { terms, nonce, path: "a ring".to_owned() };
+        let (ring, left) = (self.ring.clone(), Some(self.ring.clone()));
+        let renew = |_| Ok((ring, Seat { in_memory: false, number: 0 }));
         let engine = open::fitting(&self.pool, &self.log, marker)
-            .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), self.ring.clone(), OWNER));
-        let engine = Arc::new(engine.map_err(|fault| fault.of("the journal"))?);
+            .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
+        let (engine, _) = engine.map_err(|fault| fault.of("the journal"))?;
+        let engine = Arc::new(engine);
         let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
     }
@@ -344,7 +358,7 @@ impl Checker {
     fn left(&self, machine: Machine, allowed: &Allowed, random: &mut Random, depth: u32) -> Result<(), String> {
         let mut hasher = DefaultHasher::new();
         let number = |found: &Found| found.as_ref().map_or(0, |entries| hash(entries) | 1);
-        let bytes = [machine.pool.crc(), machine.log.crc(), machine.ring.crc()];
+        let bytes = [machine.pool.hash(), machine.log.hash(), machine.ring.hash()];
         (bytes, allowed.kill.iter().map(number).collect::<Vec<_>>()).hash(&mut hasher);
         if !self.known.borrow_mut().insert(hasher.finish()) {
             return Ok(());
