@@ -2,8 +2,9 @@
 #![cfg(target_os = "linux")]
 
 use bristlecone::medium::Domain;
-use bristlecone::{ErrorKind, Journal, Map, Pool};
+use bristlecone::{ErrorKind, Journal, Map, Pool, Recovered, Recovery, RingPlace};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const CAPACITY: u64 = 16 << 20;
@@ -18,8 +19,15 @@ fn open(path: &Path, journal: Journal) -> Pool {
     Pool::options().capacity(CAPACITY).journal(journal).open(path).unwrap()
 }
 
-/// Copies pool and log as they are on the file system now, without the ring: what is there after a loss of power, if all that
-/// was written had reached the disk.
+/// Opens a pool whose ring is lost.
+fn without_ring(path: &Path) -> Pool {
+    let options = Pool::options().journal(Journal::Each).recovery(Recovery::WithoutRing);
+    let pool = options.open(path).unwrap();
+    assert!(pool.journal().unwrap().recovered.without_ring);
+    pool
+}
+
+/// Copies pool and log as they are on the file system now, without the ring.
 fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
     std::fs::copy(with(from, ".log"), with(to, ".log")).unwrap();
@@ -47,7 +55,7 @@ fn what_was_synced_is_there_without_the_ring() {
         }
         let after = dir.path().join(format!("{i}.copy"));
         copy(&path, &after);
-        let copied = open(&after, Journal::Each);
+        let copied = without_ring(&after);
         let tree = copied.tree("t").unwrap();
         assert_eq!(tree.len(), 5_000, "{journal:?}");
         assert!((0..5_000).all(|key| tree.get(key) == Some(key * 3)));
@@ -157,7 +165,11 @@ fn a_pool_with_a_journal_can_be_opened_as_one_that_has_lost_power() {
         tree.insert(key, key).unwrap();
     }
     copy(&path, &after);
-    let (opened, report) = Pool::options().journal(Journal::OnRequest).open_after_power_loss(&after).unwrap();
+    let (opened, report) = Pool::options()
+        .journal(Journal::OnRequest)
+        .recovery(Recovery::WithoutRing)
+        .open_after_power_loss(&after)
+        .unwrap();
     assert_eq!(report.entries, 500);
     let entries = opened.journal().unwrap().entries - pool.journal().unwrap().entries;
     assert!(entries < 1000, "{entries} lines were flushed: all that is unused was cleared");
@@ -167,7 +179,7 @@ fn a_pool_with_a_journal_can_be_opened_as_one_that_has_lost_power() {
     opened.sync().unwrap();
     let last = dir.path().join("c.pool");
     copy(&after, &last);
-    let last = open(&last, Journal::Each);
+    let last = without_ring(&last);
     assert_eq!(last.tree("t").unwrap().len(), 501);
     assert!(last.check().unwrap().violations.is_empty());
 }
@@ -233,7 +245,9 @@ fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
     let pool = open(&used, Journal::Each);
     pool.tree("t").unwrap().insert(3, 3).unwrap();
     std::fs::copy(&used, &killed).unwrap();
-    std::fs::copy(with(&path, ".log"), with(&killed, ".log")).unwrap();
+    for ending in [".log", ".ring"] {
+        std::fs::copy(with(&path, ending), with(&killed, ending)).unwrap();
+    }
     let needed = "it does not go with the pool: one of them is an old copy, or the pool was used under another name (a hard link, \
                   or moved away and back) with another log; the pool was not closed in order and needs the log that it was last \
                   used with, which is beside that name";
@@ -241,7 +255,9 @@ fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
     for refused in [read, Pool::open(&killed).unwrap_err()] {
         assert!(matches!(refused.kind, ErrorKind::Log { found } if found == needed), "{refused}");
     }
-    std::fs::copy(with(&used, ".log"), with(&killed, ".log")).unwrap();
+    for ending in [".log", ".ring"] {
+        std::fs::copy(with(&used, ending), with(&killed, ending)).unwrap();
+    }
     assert_eq!(Pool::open(&killed).unwrap().tree("t").unwrap().len(), 3);
 }
 
@@ -287,7 +303,29 @@ fn nothing_is_acknowledged_once_the_log_is_removed() {
     }
     drop(tree);
     pool.close().unwrap_err();
-    rings(&path).iter().for_each(|ring| std::fs::remove_file(ring).unwrap());
+}
+
+#[test]
+fn nothing_is_acknowledged_once_the_ring_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::OnRequest);
+    let tree = pool.tree("t").unwrap();
+    tree.insert(1, 1).unwrap();
+    pool.sync().unwrap();
+    tree.insert(2, 2).unwrap();
+    std::fs::remove_file(with(&path, ".ring")).unwrap();
+    for refused in [pool.sync().unwrap_err(), tree.insert(3, 3).unwrap_err(), pool.sync().unwrap_err()] {
+        assert!(
+            matches!(&refused.kind, ErrorKind::Journal { .. }) && refused.to_string().contains("removed"),
+            "{refused}"
+        );
+    }
+    drop(tree);
+    pool.close().unwrap_err();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(matches!(refused.kind, ErrorKind::RingLost { .. }), "{refused}");
+    assert_eq!(without_ring(&path).tree("t").unwrap().get(1), Some(1));
 }
 
 #[test]
@@ -301,7 +339,6 @@ fn a_load_is_refused_once_the_journal_is_closed() {
     let refused = tree.bulk_load((0..100).map(|key| (key, key))).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::Journal { .. }), "{refused}");
     assert!(tree.is_empty());
-    rings(&path).iter().for_each(|ring| std::fs::remove_file(ring).unwrap());
 }
 
 #[test]
@@ -367,71 +404,270 @@ fn options_of_a_journal_are_not_lost_on_mappings() {
     }
 }
 
-#[test]
-fn of_two_rings_the_later_one_counts() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.pool");
-    let pool = open(&path, Journal::OnRequest);
-    let tree = pool.tree("t").unwrap();
-    let ring = rings(&path).pop().unwrap();
-    let aside = dir.path().join("aside");
-    std::fs::copy(&ring, &aside).unwrap();
-    drop(tree);
-    pool.close().unwrap();
-    // Another process did not see the shared memory of the first one, and made its ring beside the pool.
-    let later = {
-        let pool = open(&path, Journal::OnRequest);
-        let tree = pool.tree("t").unwrap();
-        (0..10).try_for_each(|key| tree.insert(key, key).map(drop)).unwrap();
-        let later = dir.path().join("later");
-        std::fs::copy(rings(&path).pop().unwrap(), &later).unwrap();
-        std::fs::copy(&path, dir.path().join("pool")).unwrap();
-        std::fs::copy(with(&path, ".log"), dir.path().join("log")).unwrap();
-        later
-    };
-    for (from, to) in [("pool", path.clone()), ("log", with(&path, ".log"))] {
-        std::fs::copy(dir.path().join(from), to).unwrap();
-    }
-    std::fs::rename(&later, with(&path, ".ring")).unwrap();
-    std::fs::copy(&aside, &ring).unwrap();
-    assert_eq!(open(&path, Journal::OnRequest).tree("t").unwrap().len(), 10);
-    assert!(rings(&path).is_empty(), "the older one is removed, too");
-}
-
 /// The rings of a pool, in memory and beside it.
 fn rings(path: &Path) -> Vec<PathBuf> {
-    // They have the uuid in their names, which the pool's marker has, too.
+    [in_memory(path), with(path, ".ring")].into_iter().filter(|path| path.exists()).collect()
+}
+
+/// Where the ring of a pool is in memory.
+fn in_memory(path: &Path) -> PathBuf {
+    // It has the number in its name that the pool's marker has, too.
     let content = std::fs::read(path).unwrap();
     let word = |at: usize| u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
-    let begin = format!("/dev/shm/bristlecone-{:016x}{:016x}-", word(1032), word(1040));
-    let in_memory = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().path());
-    let in_memory = in_memory.filter(|path| path.to_str().is_some_and(|path| path.starts_with(&begin)));
-    in_memory.chain([with(path, ".ring")]).filter(|path| path.exists()).collect()
+    format!("/dev/shm/bristlecone-{:016x}{:016x}.ring", word(1032), word(1040)).into()
 }
 
 #[test]
 fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pool");
-    let pool = open(&path, Journal::Each);
-    let ring = rings(&path).pop().unwrap();
-    let len = std::fs::metadata(&ring).unwrap().len();
-    pool.tree("t").unwrap().insert(1, 1).unwrap();
-    drop(pool);
-    assert!(rings(&path).is_empty(), "an orderly close removes it");
-    // A process is killed before the file has its length, or before all of it has its place.
-    for cut in [0, 4096, len] {
+    drop(open(&path, Journal::Each));
+    let len = std::fs::metadata(with(&path, ".ring")).unwrap().len();
+    // A process is killed before the file has its length, or before all of it has its place, or before the log names it.
+    for (n, cut) in [0, 4096, len].into_iter().enumerate() {
+        let path = dir.path().join(format!("{n}.pool"));
+        drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+        Pool::add_journal(&path).unwrap();
+        let ring = with(&path, ".ring");
         std::fs::File::create(&ring).unwrap().set_len(cut).unwrap();
         assert!(Pool::options().read_only(true).open(&path).unwrap().check().unwrap().is_clean());
-        assert!(ring.exists(), "looking changes nothing");
-        let pool = open(&path, Journal::Each);
-        assert_eq!(pool.tree("t").unwrap().get(1), Some(1));
+        assert_eq!(std::fs::metadata(&ring).unwrap().len(), cut, "looking changes nothing");
+        open(&path, Journal::Each).tree("t").unwrap().insert(1, 1).unwrap();
         assert_eq!(std::fs::metadata(&ring).unwrap().len(), len);
+        assert!(!with(&path, ".ring.1").exists());
     }
+}
+
+#[test]
+fn a_settled_pool_leaves_what_is_in_the_place_of_its_ring() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let ring = with(&path, ".ring");
+    drop(open(&path, Journal::Each));
     std::fs::write(&ring, "somebody's").unwrap();
-    let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Ring { found, .. } if found.contains("something else")), "{refused}");
+    for value in 0..3 {
+        let pool = open(&path, Journal::Each);
+        pool.tree("t").unwrap().insert(1, value).unwrap();
+        assert!(with(&path, ".ring.1").exists() && !with(&path, ".ring.2").exists());
+        drop(pool);
+        assert_eq!(std::fs::read(&ring).unwrap(), b"somebody's");
+    }
+    // It is found there again, too.
+    let killed = Killed::new(&path, "");
+    assert_eq!(killed.opened(Recovery::Whole).tree("t").unwrap().len(), SYNCED + LATER);
+    assert_eq!(std::fs::read(&ring).unwrap(), b"somebody's");
+}
+
+/// Where a part finds its pool, and where the ring of the pool is.
+const POOL: &str = "BRISTLECONE_TEST_JOURNAL_POOL";
+const RING: &str = "BRISTLECONE_TEST_JOURNAL_RING";
+/// Keys that a killed process has synced, so many at once, and those that it had flushed after that.
+const SYNCED: u64 = 1000;
+const AT_ONCE: u64 = 100;
+const LATER: u64 = 500;
+
+#[test]
+#[ignore = "a part of a test"]
+fn inserts_and_is_killed() {
+    let path = PathBuf::from(std::env::var_os(POOL).expect("run by a test"));
+    let options = Pool::options().capacity(CAPACITY).journal(Journal::OnRequest);
+    let pool = match std::env::var(RING).as_deref() {
+        Ok("beside") => options.ring(RingPlace::Beside),
+        Ok("memory") => options.ring(RingPlace::InMemory),
+        _ => options,
+    };
+    let pool = pool.open(path).unwrap();
+    let tree = pool.tree("t").unwrap();
+    for key in 0..SYNCED + LATER {
+        tree.insert(key, key * 3).unwrap();
+        if key < SYNCED && (key + 1) % AT_ONCE == 0 {
+            pool.sync().unwrap();
+        }
+    }
+    // SAFETY: it ends the process.
+    unsafe { libc::raise(libc::SIGKILL) };
+}
+
+/// What a killed process has left of its pool.
+struct Killed {
+    path: PathBuf,
+}
+
+impl Killed {
+    /// Lets another process insert, and be killed, with its ring where it was, `beside` or in `memory`.
+    fn new(path: &Path, ring: &str) -> Self {
+        let mut part = Command::new(std::env::current_exe().unwrap());
+        part.args(["--exact", "inserts_and_is_killed", "--ignored", "--nocapture", "--test-threads=1"]);
+        let output = part.env(POOL, path).env(RING, ring).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(libc::SIGKILL), "{output:?}");
+        Self { path: path.to_owned() }
+    }
+
+    fn content(&self) -> [Vec<u8>; 2] {
+        ["", ".log"].map(|ending| std::fs::read(with(&self.path, ending)).unwrap())
+    }
+
+    /// The error of an open by default, which has changed nothing, for writing and for reading.
+    fn refused(&self) -> ErrorKind {
+        let before = self.content();
+        let read = Pool::options().read_only(true).open(&self.path).unwrap_err();
+        let refused = Pool::open(&self.path).unwrap_err();
+        assert_eq!(read.to_string(), refused.to_string());
+        assert!(self.content() == before, "{refused}: it was changed");
+        refused.kind
+    }
+
+    /// Opens it, and looks that the first of its keys are there, as a reader has seen them.
+    fn opened(&self, recovery: Recovery) -> Pool {
+        let seen = Pool::options().read_only(true).recovery(recovery).open(&self.path).unwrap();
+        let (len, recovered) = (seen.tree("t").unwrap().len(), seen.journal().unwrap().recovered);
+        drop(seen);
+        let pool = Pool::options().journal(Journal::OnRequest).recovery(recovery).open(&self.path).unwrap();
+        let tree = pool.tree("t").unwrap();
+        assert!(tree.iter().eq((0..len).map(|key| (key, key * 3))), "{len}");
+        assert_eq!(pool.journal().unwrap().recovered, recovered);
+        assert!(pool.check().unwrap().is_clean());
+        drop(tree);
+        pool
+    }
+
+    /// Opens it, and looks that nothing is missing.
+    fn is_whole(&self) {
+        let pool = self.opened(Recovery::Whole);
+        assert_eq!(pool.tree("t").unwrap().len(), SYNCED + LATER);
+        let Recovered { from_ring, given_up, without_ring, lost, .. } = pool.journal().unwrap().recovered;
+        assert!(from_ring >= LATER && (given_up, without_ring, lost) == (0, false, 0), "{from_ring}");
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn a_ring_that_is_lost_is_an_error_and_what_was_synced_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let killed = Killed::new(&dir.path().join("a.pool"), "");
+    let ring = with(&killed.path, ".ring");
     std::fs::remove_file(&ring).unwrap();
+    let refused = killed.refused();
+    assert!(matches!(&refused, ErrorKind::RingLost { path } if Path::new(path) == ring), "{refused}");
+    let pool = killed.opened(Recovery::WithoutRing);
+    assert!((SYNCED..SYNCED + LATER).contains(&pool.tree("t").unwrap().len()));
+    assert!(pool.journal().unwrap().recovered.without_ring);
+    pool.close().unwrap();
+    assert_eq!(open(&killed.path, Journal::Each).journal().unwrap().recovered, Recovered::default());
+}
+
+#[test]
+fn a_killed_pool_is_whole_wherever_its_files_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let endings = ["", ".log", ".ring"];
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let killed = Killed::new(&dir.path().join("a.pool"), "");
+    for (path, copied) in [(memory.path().join("b.pool"), true), (elsewhere.join("c.pool"), false)] {
+        for ending in endings {
+            let (from, to) = (with(&killed.path, ending), with(&path, ending));
+            if copied { std::fs::copy(from, to).map(drop) } else { std::fs::rename(from, to) }.unwrap();
+        }
+        Killed { path }.is_whole();
+    }
+    // A copy with holes.
+    let killed = Killed::new(&dir.path().join("d.pool"), "");
+    let path = dir.path().join("e.pool");
+    for ending in endings {
+        let files = [with(&killed.path, ending), with(&path, ending)];
+        assert!(Command::new("cp").arg("--sparse=always").args(files).status().unwrap().success());
+    }
+    let meta = std::fs::metadata(with(&path, ".ring")).unwrap();
+    assert!(std::os::unix::fs::MetadataExt::blocks(&meta) * 512 < meta.len());
+    Killed { path }.is_whole();
+}
+
+#[test]
+fn a_ring_of_another_pool_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let [killed, other] = ["a.pool", "b.pool"].map(|name| Killed::new(&dir.path().join(name), ""));
+    let (ring, aside) = (with(&killed.path, ".ring"), dir.path().join("aside"));
+    std::fs::rename(&ring, &aside).unwrap();
+    std::fs::copy(with(&other.path, ".ring"), &ring).unwrap();
+    let refused = killed.refused();
+    assert!(matches!(&refused, ErrorKind::Ring { found, .. } if found.contains("another pool")), "{refused}");
+    std::fs::rename(&aside, &ring).unwrap();
+    killed.is_whole();
+}
+
+#[test]
+fn a_ring_moves_between_memory_and_the_place_beside_the_pool() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let beside = with(&path, ".ring");
+    let mut place = "memory";
+    for next in ["beside", "memory", "memory"] {
+        let killed = Killed::new(&path, place);
+        let memory = in_memory(&path);
+        assert_eq!(rings(&path), [if place == "memory" { &memory } else { &beside }.clone()]);
+        // It is read where it is, and stays there.
+        killed.is_whole();
+        assert_eq!((memory.exists(), beside.exists()), (false, place == "beside"), "after a close");
+        // What a killed process has left in one place is taken over by one that has its ring in the other.
+        Killed::new(&path, place);
+        let killed = Killed::new(&path, next);
+        assert_eq!(rings(&path), [if next == "memory" { &memory } else { &beside }.clone()]);
+        killed.is_whole();
+        place = next;
+    }
+}
+
+#[test]
+fn a_pool_that_was_just_given_a_journal_needs_no_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = Pool::options().capacity(CAPACITY).open(&path).unwrap();
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    pool.close().unwrap();
+    for remove in [false, true] {
+        Pool::add_journal(&path).unwrap();
+        std::fs::remove_file(with(&path, ".log")).unwrap();
+        assert_eq!(Pool::options().read_only(true).open(&path).unwrap().check().unwrap().entries, 1);
+        if !remove {
+            assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
+        }
+        Pool::remove_journal(&path).unwrap();
+        assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
+    }
+}
+
+#[test]
+fn a_wrong_bit_in_a_log_is_an_error_until_the_log_is_cut_there() {
+    /// Bytes of a ring before its cells.
+    const HEAD: usize = 2048;
+    let dir = tempfile::tempdir().unwrap();
+    for is_in_ring in [true, false] {
+        let killed = Killed::new(&dir.path().join(format!("{is_in_ring}.pool")), "");
+        let [log, ring] = [".log", ".ring"].map(|ending| with(&killed.path, ending));
+        let mut content = std::fs::read(&log).unwrap();
+        let used = content.iter().rposition(|&byte| byte != 0).unwrap();
+        content[used / 2] ^= 4;
+        std::fs::write(&log, &content).unwrap();
+        if !is_in_ring {
+            // As if other entries had taken their cells.
+            let mut content = std::fs::read(&ring).unwrap();
+            content[HEAD..].fill(0);
+            std::fs::write(&ring, content).unwrap();
+        }
+        let refused = killed.refused();
+        assert!(matches!(refused, ErrorKind::LogDamaged { lost, .. } if lost > AT_ONCE), "{refused}");
+        let pool = killed.opened(Recovery::ShortLog);
+        let (left, lost) = (pool.tree("t").unwrap().len(), pool.journal().unwrap().recovered.lost);
+        if is_in_ring {
+            assert_eq!((left, lost), (SYNCED + LATER, 0));
+        } else {
+            assert!((AT_ONCE..SYNCED).contains(&left) && left % AT_ONCE == 0 && lost > AT_ONCE, "{left}, {lost}");
+        }
+        pool.close().unwrap();
+        assert_eq!(open(&killed.path, Journal::Each).journal().unwrap().recovered, Recovered::default());
+    }
 }
 
 /// What a cut of the creation, of the addition, or of the removal leaves: the superblock says that there is a journal, and the
@@ -499,5 +735,5 @@ fn a_damaged_marker_costs_nothing_of_the_log() {
         assert!(std::fs::read(with(&after, ".log")).unwrap() == log, "the log was changed");
     }
     file.write_all_at(&marker, 1024).unwrap();
-    assert_eq!(Pool::open(&after).unwrap().tree("t").unwrap().get(1), Some(10));
+    assert_eq!(without_ring(&after).tree("t").unwrap().get(1), Some(10));
 }

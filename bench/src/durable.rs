@@ -93,7 +93,7 @@ impl<E: Held> Open<E> {
     fn new(plan: &Plan, entry: E, seed: u64, contestant: Contestant, path: &Path, journal: Journal) -> Outcome<Self> {
         let (keys, capacity) = (Keys::new(seed), Some(media::capacity(plan.n, plan.kind()) * 2));
         if !contestant.is_ours() {
-            let (subject, _) = media::open::<E>(contestant, path, None, None)?;
+            let (subject, _) = media::open::<E>(contestant, path, None, Pool::options())?;
             return Ok(Self { entry, subject, pool: None, keys });
         }
         let pool = media::open_pool(path, capacity, Some(journal))?;

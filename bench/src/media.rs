@@ -80,7 +80,7 @@ pub(crate) fn pool(site: &Site, scratch: &mut Scratch, capacity: u64) -> Outcome
 }
 
 /// Options with a capacity and a journal, if they are said.
-fn with(options: Options, capacity: Option<u64>, journal: Option<Journal>) -> Options {
+pub(crate) fn with(options: Options, capacity: Option<u64>, journal: Option<Journal>) -> Options {
     let options = capacity.into_iter().fold(options, Options::capacity);
     journal.into_iter().fold(options, Options::journal)
 }
@@ -229,12 +229,12 @@ pub(crate) fn open_pool(path: &Path, capacity: Option<u64>, journal: Option<Jour
 }
 
 /// Opens a contestant that has its files at this path, and returns when its pool was open. A contestant that does not
-/// exist yet is created, with a pool of `capacity` bytes.
+/// exist yet is created, with a pool of `capacity` bytes. A pool is opened with these options.
 pub(crate) fn open<E: Held>(
     contestant: Contestant,
     path: &Path,
     capacity: Option<u64>,
-    journal: Option<Journal>,
+    options: Options,
 ) -> Outcome<(Box<dyn OrderedMap<E>>, Instant)> {
     match contestant {
         Contestant::Tree(_) | Contestant::ByteMap => {}
@@ -242,7 +242,7 @@ pub(crate) fn open<E: Held>(
         Contestant::BTreeMap => return Ok((E::btreemap(), Instant::now())),
         Contestant::Peer(peer) => return Ok((E::peer(peer, path)?, Instant::now())),
     }
-    let pool = open_pool(path, capacity, journal)?;
+    let pool = with(options, capacity, None).open(path)?;
     let pool_open = Instant::now();
     Ok((E::ours(contestant, &pool)?, pool_open))
 }

@@ -1,5 +1,5 @@
 //! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`; with a journal, also after a loss
-//! of power. That leaves what is on the disk: a process is killed, and its ring removed. Everything else is still in the
+//! of power. That leaves what is on the disk, and may leave nothing of the ring: a process is killed, and its ring removed. Everything else is still in the
 //! system's caches, so no disk is read.
 
 use crate::clock;
@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::plan::{Contestant, Plan};
 use crate::scratch::{self, Scratch};
 use crate::worker;
-use bristlecone::Journal;
+use bristlecone::{Journal, Pool, Recovery};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -51,13 +51,19 @@ impl Reopen {
 }
 
 /// Opens what a worker has left and looks up one of the keys, timed; then counts what is lost, and closes it orderly.
-fn reopen<E: Held>(entry: E, process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+fn reopen<E: Held>(
+    entry: E,
+    process: &worker::Args,
+    (durable, recovery): (u64, Recovery),
+    random: &mut Random,
+) -> Outcome<Reopen> {
     let contestant = process.subject.contestant()?;
     let keys = Keys::new(process.job.seed);
     let mut buffer = E::KeyBuffer::default();
     let place = random.below(durable);
     let start = Instant::now();
-    let (subject, pool_open) = media::open::<E>(contestant, &process.subject.path, None, process.subject.journal)?;
+    let options = media::with(Pool::options(), None, process.subject.journal).recovery(recovery);
+    let (subject, pool_open) = media::open::<E>(contestant, &process.subject.path, None, options)?;
     let tree_open = Instant::now();
     let value = subject.get(entry.key(keys.key(place), &mut buffer));
     let answered = Instant::now();
@@ -78,7 +84,7 @@ fn reopen<E: Held>(entry: E, process: &worker::Args, durable: u64, random: &mut 
     Ok(Reopen { pool: pool_open - start, tree: tree_open - pool_open, get: answered - tree_open, lost })
 }
 
-fn reopened(process: &worker::Args, durable: u64, random: &mut Random) -> Outcome<Reopen> {
+fn reopened(process: &worker::Args, durable: (u64, Recovery), random: &mut Random) -> Outcome<Reopen> {
     with_entry!(process.subject.kind(), entry => reopen(entry, process, durable, random))
 }
 
@@ -127,7 +133,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found>
     process.subject.journal = journal;
     let mut found = Found::default();
     for _ in 0..plan.repeat {
-        let clean = reopened(&process, durable, &mut random)?;
+        let clean = reopened(&process, (durable, Recovery::Whole), &mut random)?;
         if clean.lost > 0 {
             return Err(format!("{} keys are lost after an orderly close", clean.lost).into());
         }
@@ -142,10 +148,13 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found>
         for _ in 0..plan.repeat {
             (process.job.from, process.job.to) = (durable, u64::MAX);
             let acknowledged = process.start()?.kill_at(durable + inserts)?;
-            if is_cut {
+            let recovery = if is_cut {
                 cut(&process.subject.path)?;
-            }
-            let reopen = reopened(&process, acknowledged, &mut random)?;
+                Recovery::WithoutRing
+            } else {
+                Recovery::Whole
+            };
+            let reopen = reopened(&process, (acknowledged, recovery), &mut random)?;
             if reopen.lost > 0 && contestant.is_ours() && (!is_cut || journal == Some(Journal::Each)) {
                 return Err(format!("LOST: {} of {acknowledged} keys", reopen.lost).into());
             }
@@ -158,9 +167,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found>
 
 /// Removes the ring that a killed process has left: so what is not in the log is lost, as in a loss of power.
 fn cut(pool: &Path) -> Outcome<()> {
-    let mut log = pool.to_owned().into_os_string();
-    log.push(".log");
-    match &*scratch::rings(Path::new(&log)) {
+    match &*scratch::rings(pool) {
         [] => Err("the killed process has left no ring".into()),
         rings => Ok(rings.iter().try_for_each(std::fs::remove_file)?),
     }

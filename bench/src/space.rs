@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
 use crate::worker::Subject;
+use bristlecone::Pool;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
     let Subject { path, capacity, .. } = &args.subject;
-    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), None)?;
+    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), Pool::options())?;
     let before = memory();
     let keys = Keys::new(args.seed);
     let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());

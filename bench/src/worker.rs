@@ -6,7 +6,7 @@ use crate::out::Outcome;
 use crate::parse;
 use crate::pipe::{Job, Worker};
 use crate::plan::Contestant;
-use bristlecone::Journal;
+use bristlecone::{Journal, Pool};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +76,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
     let Subject { path, capacity, journal, .. } = &args.subject;
-    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), *journal)?;
+    let (subject, _) = media::open::<E>(
+        args.subject.contestant()?,
+        path,
+        Some(*capacity),
+        media::with(Pool::options(), None, *journal),
+    )?;
     args.job.fill(|number, word, _| {
         let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());
         subject.insert(entry.key(number, &mut key), entry.value(word, &mut value));

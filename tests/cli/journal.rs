@@ -1,13 +1,13 @@
 //! Pools with a journal: made, killed, looked at, without their ring, without their journal.
 
-use super::{Desk, command, has_keys};
+use super::{Desk, Ran, command, has_keys};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-const FIGURES: [&str; 10] = [
+const FIGURES: [&str; 11] = [
     "log_bytes",
     "used_bytes",
     "ring_bytes",
@@ -18,12 +18,27 @@ const FIGURES: [&str; 10] = [
     "pool_written_bytes",
     "checkpoints",
     "waits",
+    "recovered",
 ];
 
+/// Bytes of a ring before its cells.
+const CELLS: usize = 2048;
+
+const RECOVERED: [&str; 5] = ["from_ring", "incomplete", "given_up", "without_ring", "lost"];
+
+fn with(pool: &Path, ending: &str) -> PathBuf {
+    let mut path = pool.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
 fn log(pool: &Path) -> PathBuf {
-    let mut log = pool.as_os_str().to_owned();
-    log.push(".log");
-    log.into()
+    with(pool, ".log")
+}
+
+/// Runs a verb on a pool that is not the desk's.
+fn on(pool: &Path, verb: &str, args: &[&str]) -> Ran {
+    super::run([OsStr::new(verb), pool.as_os_str()].into_iter().chain(args.iter().map(OsStr::new)))
 }
 
 fn number(of: &Value, key: &str) -> u64 {
@@ -65,8 +80,9 @@ fn a_pool_has_a_journal_from_the_start_or_later_or_no_more() {
     assert_eq!(desk.run("scan", &[]).ok(), "2\tB\n3\tc\n");
     let stat = desk.run("stat", &["--json"]).json();
     has_keys(&stat["journal"], &FIGURES);
+    has_keys(&stat["journal"]["recovered"], &RECOVERED);
     assert_eq!((&stat["domain"], number(&stat["journal"], "used_bytes")), (&"journal".into(), 0));
-    assert!(desk.run("stat", &[]).ok().contains("  journal    a log of 32.0 MiB, 0 B in use; no ring\n"));
+    assert!(desk.run("stat", &[]).ok().contains("  journal    a log of 32.0 MiB, 0 B in use; nothing in its ring\n"));
     let info = desk.run("info", &["--json"]).json();
     assert_eq!((&info["domain"], &info["journal"]), (&"journal".into(), &stat["journal"]));
     assert!(desk.run("info", &[]).ok().contains("journal      a log of "));
@@ -107,6 +123,8 @@ fn a_killed_pool_is_looked_at_without_a_change() {
         assert_eq!((&stat["last_shutdown"], number(&stat, "keys")), (&"crash".into(), 2000));
         let pending = number(&stat["journal"], "pending");
         assert!(number(&stat["journal"], "ring_bytes") > 0 && (journal == "1ms" || pending > 1000), "{stat}");
+        let recovered = &stat["journal"]["recovered"];
+        assert_eq!((number(recovered, "from_ring"), &recovered["without_ring"]), (pending, &false.into()));
         assert_eq!(desk.run("info", &["--json"]).json()["journal"], stat["journal"]);
         assert!(desk.run("stat", &[]).ok().contains(" in use; a ring of "));
         assert!(before == content());
@@ -121,19 +139,41 @@ fn a_killed_pool_is_looked_at_without_a_change() {
 fn each_line_is_on_the_disk_before_it_is_acknowledged() {
     let desk = Desk::new();
     killed(&desk, 0..300, "each");
-    // A copy has no ring: it is what a loss of power leaves.
+    // A copy without the ring.
     let copy = desk.dir.path().join("copy.pool");
     std::fs::copy(desk.pool(), &copy).unwrap();
     std::fs::copy(log(&desk.pool()), log(&copy)).unwrap();
-    let of_copy = |verb: &str| super::run([OsStr::new(verb), copy.as_os_str()]);
-    assert_eq!(of_copy("scan").ok().lines().count(), 300);
-    assert!(of_copy("check").ok().contains("clean: 1 tree"));
-    // Without its log, the pool is of the past.
-    std::fs::remove_file(log(&copy)).unwrap();
-    for verb in ["scan", "check", "stat"] {
-        assert!(of_copy(verb).fails(1).contains("the log of the pool cannot be used: it is not there"));
+    for verb in ["scan", "dump", "check", "stat", "compact"] {
+        let refused = on(&copy, verb, &[]).fails(1);
+        assert!(refused.contains("copy.pool.ring, is not there") && refused.contains("--without-ring"), "{refused}");
     }
-    assert!(of_copy("info").ok().contains("journal      the log of the pool cannot be used"));
+    assert!(on(&copy, "info", &[]).ok().contains("copy.pool.ring, is not there"));
+    let lost = "was opened without its ring: what was not synced is lost";
+    for (verb, found) in [("scan", "299\tvalue 299\n"), ("check", "clean: 1 tree"), ("stat", "; no ring: ")] {
+        let ran = on(&copy, verb, &["--without-ring"]);
+        assert!(
+            ran.err.contains("copy.pool: ") && ran.err.lines().filter(|line| line.contains(lost)).count() == 1,
+            "{ran:?}"
+        );
+        assert!(ran.ok().contains(found));
+    }
+    assert_eq!(on(&copy, "scan", &["--without-ring"]).ok().lines().count(), 300);
+    let backup = desk.dir.path().join("backup.pool");
+    on(&copy, "backup", &[backup.to_str().unwrap(), "--without-ring"]).ok();
+    // Without its log, the pool is of the past.
+    std::fs::rename(log(&copy), log(&copy).with_extension("aside")).unwrap();
+    for verb in ["scan", "check", "stat"] {
+        for args in [&[][..], &["--without-ring"]] {
+            assert!(on(&copy, verb, args).fails(1).contains("the log of the pool cannot be used: it is not there"));
+        }
+    }
+    assert!(on(&copy, "info", &[]).ok().contains("journal      the log of the pool cannot be used"));
+    std::fs::rename(log(&copy).with_extension("aside"), log(&copy)).unwrap();
+    // The way on is for once.
+    on(&copy, "put", &["1", "one", "--without-ring"]).ok();
+    let ran = on(&copy, "get", &["1"]);
+    assert!(ran.err.is_empty(), "{ran:?}");
+    assert_eq!(ran.ok(), "one\n");
     desk.run("put", &["1", "one"]).ok();
 }
 
@@ -141,12 +181,11 @@ fn each_line_is_on_the_disk_before_it_is_acknowledged() {
 #[test]
 fn a_killed_pool_without_its_ring_is_not_one_that_was_closed() {
     let desk = Desk::new();
-    let last = |pool: &Path| {
-        let stat = |args: &[&str]| {
-            super::run([OsStr::new("stat"), pool.as_os_str()].into_iter().chain(args.iter().map(OsStr::new)))
-        };
+    let last_with = |pool: &Path, options: &[&str]| {
+        let stat = |args: &[&str]| on(pool, "stat", &[args, options].concat());
         (stat(&["--json"]).json()["last_shutdown"].as_str().unwrap().to_owned(), stat(&[]).ok())
     };
+    let last = |pool: &Path| last_with(pool, &[]);
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
     super::run([OsStr::new("journal"), OsStr::new("add"), desk.pool().as_os_str()]).ok();
     // Nobody has opened it since.
@@ -157,7 +196,7 @@ fn a_killed_pool_without_its_ring_is_not_one_that_was_closed() {
     let copy = desk.dir.path().join("copy.pool");
     std::fs::copy(desk.pool(), &copy).unwrap();
     std::fs::copy(log(&desk.pool()), log(&copy)).unwrap();
-    let (shutdown, told) = last(&copy);
+    let (shutdown, told) = last_with(&copy, &["--without-ring"]);
     assert_eq!(shutdown, "crash", "{told}");
     assert!(told.contains("not closed: it crashed, or was killed"), "{told}");
     assert!(told.contains("no ring: what had not reached the log is not to be seen"), "{told}");
@@ -200,6 +239,115 @@ fn a_log_that_a_pool_has_left_is_named() {
     refused(Path::new(&part), "no log");
     std::fs::remove_file(&part).unwrap();
     desk.load("2\tb\n", &["--journal", "request", "--capacity", "32M"]).ok();
+}
+
+/// A copied ring that lacks an entry before others may be of a disk that was away.
+#[test]
+fn an_uncertain_ring_is_opened_with_what_is_said() {
+    /// Bytes of a cell.
+    const CELL: usize = 80;
+    let desk = Desk::new();
+    killed(&desk, 0..2000, "request");
+    let copied = |name: &str| {
+        let to = desk.dir.path().join(name);
+        for ending in ["", ".log", ".ring"] {
+            std::fs::copy(with(&desk.pool(), ending), with(&to, ending)).unwrap();
+        }
+        let mut ring = std::fs::read(with(&to, ".ring")).unwrap();
+        // The first of its last cells that is filled.
+        let filled = ring[CELLS..].chunks_exact(CELL).rposition(|cell| cell.iter().any(|&byte| byte != 0)).unwrap();
+        ring[CELLS + (filled - 500) * CELL..][..CELL].fill(0);
+        std::fs::write(with(&to, ".ring"), ring).unwrap();
+        to
+    };
+    let keys = |pool: &Path, args: &[&str]| on(pool, "scan", args).ok().lines().count();
+    let [prefix, all] = ["prefix.pool", "all.pool"].map(copied);
+    let refused = on(&prefix, "scan", &[]).fails(1);
+    assert!(refused.contains("--uncertain-ring prefix") && refused.contains("and 500 behind one"), "{refused}");
+    let ran = on(&prefix, "put", &["7", "seven", "--uncertain-ring", "prefix"]);
+    assert!(ran.err.contains("500 entries of its ring, after others that are missing, are lost"), "{ran:?}");
+    let found = keys(&prefix, &[]);
+    assert!((1000..2000).contains(&found), "{found}");
+    // No thread was killed in the act here, so its content may be anything.
+    let ran = on(&all, "stat", &["--uncertain-ring", "all", "--json"]);
+    assert!(ran.err.is_empty(), "{ran:?}");
+    let recovered = &ran.json()["journal"]["recovered"];
+    assert!(number(recovered, "from_ring") > 1000, "{recovered}");
+    assert_eq!((number(recovered, "incomplete"), number(recovered, "given_up")), (1, 0));
+    assert_eq!(on(&all, "scan", &["--uncertain-ring", "all", "--without-ring"]).code, Some(2));
+}
+
+#[test]
+fn a_damaged_log_is_kept_and_ends_where_it_is_damaged() {
+    let desk = Desk::new();
+    let pool = desk.pool();
+    desk.load("1\ta\n", &["--journal", "each", "--capacity", "32M"]).ok();
+    assert!(desk.run("check", &["--repair"]).ok().starts_with("there is nothing to repair: the log is not damaged\n"));
+    assert_eq!(desk.run("check", &["--repair", "--json"]).json()["repaired"], Value::Null);
+    let kept = [".log.damaged", ".log.damaged.2"].map(|ending| with(&pool, ending));
+    for round in 0..2 {
+        killed(&desk, 2..300, "each");
+        let mut content = std::fs::read(log(&pool)).unwrap();
+        let used = content.iter().rposition(|&byte| byte != 0).unwrap();
+        content[used / 2] ^= 1;
+        std::fs::write(log(&pool), &content).unwrap();
+        // As if other entries had taken their cells.
+        let mut ring = std::fs::read(with(&pool, ".ring")).unwrap();
+        ring[CELLS..].fill(0);
+        std::fs::write(with(&pool, ".ring"), ring).unwrap();
+        let before = std::fs::read(&pool).unwrap();
+        let refused = desk.run("check", &[]).fails(1);
+        assert!(refused.contains("`bristlecone check --repair`"), "{refused}");
+        assert!(desk.run("put", &["1", "b"]).fails(1).contains("the log of the pool is damaged at byte "));
+        assert!(std::fs::read(log(&pool)).unwrap() == content && std::fs::read(&pool).unwrap() == before);
+        if round == 0 {
+            let told = desk.run("check", &["--repair"]).ok();
+            assert!(told.starts_with("the log was damaged, and ends there now: "), "{told}");
+            assert!(told.contains(kept[0].to_str().unwrap()) && told.contains("clean: 1 tree"), "{told}");
+        } else {
+            let found = desk.run("check", &["--repair", "--json"]).json();
+            assert_eq!((&found["repaired"]["kept"], &found["verdict"]), (&kept[1].to_str().into(), &"clean".into()));
+            assert!(number(&found["repaired"], "lost") > 10, "{found}");
+        }
+        assert!(std::fs::read(&kept[round]).unwrap() == content);
+        assert!(desk.run("get", &["2"]).ok() == "value 2\n" && desk.run("scan", &[]).ok().lines().count() < 300);
+        assert!(desk.run("check", &["--repair"]).ok().starts_with("there is nothing to repair"));
+    }
+}
+
+#[test]
+fn a_ring_is_where_a_load_says() {
+    let desk = Desk::new();
+    let pool = desk.pool();
+    let ring = with(&pool, ".ring");
+    let without = desk.load("1\ta\n", &["--ring", "memory"]);
+    assert!(without.fails(2).contains("--ring is for a pool with a journal") && !pool.exists());
+    desk.load("1\ta\n", &["--ring", "memory", "--journal", "request", "--capacity", "32M"]).ok();
+    assert!(!ring.exists());
+    desk.load("2\tb\n", &["--ring", "beside"]).ok();
+    assert!(ring.exists());
+    desk.load("3\tc\n", &[]).ok();
+    assert!(ring.exists());
+    desk.load("4\td\n", &["--ring", "memory"]).ok();
+    assert!(!ring.exists(), "no log names it any more");
+    assert_eq!(desk.run("scan", &[]).ok().lines().count(), 4);
+    super::run([OsStr::new("journal"), OsStr::new("remove"), pool.as_os_str()]).ok();
+    assert!(desk.load("5\te\n", &["--ring", "beside"]).fails(1).contains("`bristlecone journal add POOL`"));
+}
+
+#[test]
+fn a_journal_is_taken_away_with_what_is_said_of_its_ring() {
+    let desk = Desk::new();
+    killed(&desk, 0..300, "each");
+    std::fs::remove_file(with(&desk.pool(), ".ring")).unwrap();
+    let pool = desk.pool();
+    let remove = |args: &[&str]| super::run([&["journal", "remove", pool.to_str().unwrap()], args].concat());
+    assert!(remove(&[]).fails(1).contains("--without-ring"));
+    let ran = remove(&["--without-ring"]);
+    assert!(ran.err.contains("opened without its ring"), "{ran:?}");
+    ran.ok();
+    assert_eq!(desk.run("scan", &[]).ok().lines().count(), 300);
+    assert!(!log(&desk.pool()).exists());
 }
 
 #[test]

@@ -122,10 +122,12 @@ fn somebody_else_looks_at_what_he_may_only_read() {
     let place = tempfile::tempdir_in("/tmp").unwrap();
     let program = place.path().join("bristlecone");
     fs::copy(env!("CARGO_BIN_EXE_bristlecone"), &program).unwrap();
-    for from in pools(&scratch).into_iter().take(3) {
+    for from in pools(&scratch) {
         let path = place.path().join("a.pool");
-        let log = |path: &Path| PathBuf::from(format!("{}.log", path.display()));
-        let files = [(from.clone(), path.clone()), (log(&from), log(&path))];
+        let files = ["", ".log", ".ring"].map(|ending| {
+            let with = |path: &Path| PathBuf::from(format!("{}{ending}", path.display()));
+            (with(&from), with(&path))
+        });
         for (from, to) in files.iter().filter(|(from, _)| from.exists()) {
             fs::copy(from, to).unwrap();
             fs::set_permissions(to, fs::Permissions::from_mode(0o444)).unwrap();

@@ -136,7 +136,7 @@ fn a_journal_is_looked_at_too() {
     drop(trees);
     pool.close().unwrap();
     let before = still(&path);
-    assert_eq!(before.len(), 2);
+    assert_eq!(before.len(), 3);
     let pool = reading().open(&path).unwrap();
     assert_eq!(Trees::open(&pool).unwrap().content(), content);
     drop(pool);

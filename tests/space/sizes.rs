@@ -10,7 +10,8 @@ use std::time::Instant;
 
 /// One after the other: a thread that holds the lock twice for reading waits for ever if another one wants to write in between.
 fn places() -> impl Iterator<Item = (&'static str, Scratch)> {
-    let places: [(&str, fn() -> Scratch); 2] = [("memory", Scratch::in_memory), ("disk", Scratch::on_disk)];
+    type Place = (&'static str, fn() -> Scratch);
+    let places: [Place; 2] = [("memory", Scratch::in_memory), ("disk", Scratch::on_disk)];
     places.into_iter().map(|(place, scratch)| (place, scratch()))
 }
 

@@ -1,5 +1,6 @@
 //! `backup` and `restore`: a copy of a pool, checked and compact.
 
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
 use crate::parse;
 use bristlecone::{Pool, Progress};
@@ -20,11 +21,13 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
     // What a crash left unfinished is finished in memory.
-    let pool = Pool::options().read_only(true).open(&args.from)?;
+    let pool = args.opening.open(Pool::options().read_only(true), &args.from)?;
     // Of a damaged pool, entries may be missing without a sign.
     let report = pool.check()?;
     if let Some(broken) = report.violations.first() {

@@ -1,10 +1,13 @@
 //! `check`: every broken invariant of a pool.
 
+use crate::opening::{self, Opening};
 use crate::out::{self, Outcome};
 use crate::parse;
-use bristlecone::{Broken, Error, ErrorKind, Pool, Report, TreeInfo, Verdict};
+use bristlecone::{Broken, Error, ErrorKind, Pool, Recovery, Report, TreeInfo, Verdict};
 use serde_json::json;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check every invariant of a pool; exit 1 if one is broken, 3 if a tree could not be checked
@@ -23,9 +26,19 @@ pub(crate) struct Args {
     /// changed
     #[arg(long)]
     after_power_loss: bool,
+    /// If the log of a pool with a journal is damaged, end it there, so that the pool can be used again, and then check
+    ///
+    /// The log is kept as it was, as POOL.log.damaged (.damaged.2, and so on, if there is one). It is told how much is known to be lost:
+    /// the pool is then as it was at one moment, and what came later is gone for good. Restore the log instead if you have a copy
+    /// of the same time.
+    /// With --without-ring, the ring may be missing, too.
+    #[arg(long, conflicts_with_all = ["after_power_loss", "uncertain_ring"])]
+    repair: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// The exit code if nothing is broken, and not everything was checked.
@@ -69,22 +82,86 @@ fn damage(error: &Error) -> Option<Problem> {
 /// Returns the report, and whether the pool can be used as it is.
 fn check(args: &Args) -> Result<(Report, bool), Error> {
     if args.after_power_loss {
-        match Pool::options().open_after_power_loss(&args.pool) {
-            Ok((pool, report)) => return pool.close().map(|()| (report, true)),
+        match args.opening.options(Pool::options()).open_after_power_loss(&args.pool) {
+            Ok((pool, report)) => {
+                opening::tell(&args.pool, &pool);
+                return pool.close().map(|()| (report, true));
+            }
             // The report has more details.
             Err(Error { kind: ErrorKind::Corrupt { .. }, .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let pool = Pool::options().read_only(true).open(&args.pool)?;
+    let pool = args.opening.open(Pool::options().read_only(true), &args.pool)?;
     Ok((pool.check()?, !pool.stat().power_loss))
 }
 
+/// What was done to a pool whose log was damaged.
+struct Repaired {
+    /// The copy of the log as it was.
+    kept: PathBuf,
+    /// Entries that the log is known to have had, and that are lost.
+    lost: u64,
+}
+
+/// Ends the log of a pool where it is damaged, if it is, and keeps a copy of it.
+fn repair(path: &Path, opening: Opening) -> Outcome<Option<Repaired>> {
+    match opening.options(Pool::options().read_only(true)).open(path) {
+        Err(Error { kind: ErrorKind::LogDamaged { .. }, .. }) => {}
+        // What else is wrong is for the check to say.
+        _ => return Ok(None),
+    }
+    let log = with_ending(path, ".log");
+    let kept = keep(&log).map_err(|error| format!("{}: it cannot be copied: {error}", log.display()))?;
+    let pool = Pool::options().create(false).recovery(Recovery::ShortLog).open(path)?;
+    let lost = pool.journal().map_or(0, |figures| figures.recovered.lost);
+    pool.close()?;
+    Ok(Some(Repaired { kept, lost }))
+}
+
+/// Copies a log, durably, to a file that was not there.
+fn keep(log: &Path) -> io::Result<PathBuf> {
+    let mut from = File::open(log)?;
+    for n in 1..1000 {
+        let kept = with_ending(log, &if n == 1 { ".damaged".to_owned() } else { format!(".damaged.{n}") });
+        let mut to = match File::create_new(&kept) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            to => to?,
+        };
+        let copied = to
+            .set_permissions(from.metadata()?.permissions())
+            .and_then(|()| io::copy(&mut from, &mut to))
+            .and_then(|_| to.sync_all())
+            .and_then(|()| sync_directory(&kept));
+        return match copied {
+            Ok(()) => Ok(kept),
+            Err(error) => {
+                let _ = std::fs::remove_file(&kept);
+                Err(error)
+            }
+        };
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn sync_directory(of: &Path) -> io::Result<()> {
+    let directory = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
+    let repaired = if args.repair { repair(&args.pool, args.opening)? } else { None };
     let report = match check(&args) {
         Ok(report) => Ok(report),
         Err(error) => Err(damage(&error).ok_or(error)?),
     };
+    let is_open = report.is_ok();
     let (verdict, mut report, problems, usable) = match report {
         Err(problem) => (Verdict::Damaged, Report::default(), vec![problem], false),
         Ok((mut report, usable)) => {
@@ -107,11 +184,24 @@ pub(crate) fn run(args: Args) -> Outcome {
                 Verdict::Unchecked => "unchecked",
                 _ => "damaged",
             },
+            "repaired": repaired.as_ref().map(|repaired| json!({ "kept": repaired.kept.to_string_lossy(), "lost": repaired.lost })),
             "usable": problems.is_empty() && usable,
             "unchecked": unchecked.iter().map(|tree| &tree.name).collect::<Vec<_>>(),
             "problems": problems.iter().map(problem).collect::<Vec<_>>(),
         }))?;
     } else {
+        match &repaired {
+            Some(Repaired { kept, lost }) => {
+                let lost = match lost {
+                    0 => "nothing is known to be lost".to_owned(),
+                    lost => format!("{} or more are lost", out::counted(*lost, "entry", "entries")),
+                };
+                let kept = out::shown(&kept.to_string_lossy());
+                out::text(&format!("the log was damaged, and ends there now: {lost}; {kept} is the log as it was"))?;
+            }
+            None if args.repair && is_open => out::text("there is nothing to repair: the log is not damaged")?,
+            None => {}
+        }
         for Problem { at, invariant, message } in &problems {
             let colon = if invariant.is_empty() { "" } else { ": " };
             out::text(&format!("offset {at} ({at:#x}): {invariant}{colon}{message}"))?;

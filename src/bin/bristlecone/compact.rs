@@ -1,5 +1,6 @@
 //! `compact`: moves what lies in sparse segments, and cuts off the end of the pool's file.
 
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
 use crate::parse;
 use bristlecone::{ErrorKind, Pool, Progress};
@@ -20,6 +21,8 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -31,7 +34,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         shown.set_length(of);
         shown.set_position(done);
     };
-    let pool = Pool::options().create(false).progress(progress).open(&args.pool)?;
+    let pool = args.opening.open(Pool::options().create(false).progress(progress), &args.pool)?;
     let before = pool.stat().used;
     let done = pool.compact();
     bar.finish_and_clear();

@@ -1,7 +1,9 @@
 //! `info`: what this machine can do, and what that means for a pool.
 
 use crate::journal;
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
+use crate::words;
 use bristlecone::Pool;
 use bristlecone::arch::{self, Flush};
 use bristlecone::medium::{Domain, JournalStat, Mapped};
@@ -19,6 +21,8 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// The CPU's name, where the system has it.
@@ -94,11 +98,11 @@ fn huge_pages() -> [String; 2] {
 }
 
 /// What there is of the journal, if the pool has one; or why that is not known.
-fn looked_at(place: &Path, domain: Option<Domain>) -> Option<Result<JournalStat, String>> {
-    let found = || -> bristlecone::Result<_> { Ok(Pool::options().read_only(true).open(place)?.journal()) };
+fn looked_at(place: &Path, domain: Option<Domain>, opening: Opening) -> Option<Result<JournalStat, String>> {
+    let found = || -> bristlecone::Result<_> { Ok(opening.open(Pool::options().read_only(true), place)?.journal()) };
     match (domain == Some(Domain::Journal)).then(found)? {
         Ok(figures) => figures.map(Ok),
-        Err(error) => Some(Err(error.kind.to_string())),
+        Err(error) => Some(Err(words::of_kind(&error.kind))),
     }
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Ok(domain) => (Some(domain), None),
         Err(why) => (None, Some(why)),
     };
-    let journal = looked_at(&place, domain);
+    let journal = looked_at(&place, domain, args.opening);
     let flush = Flush::chosen();
     let available: Vec<&str> = Flush::ALL.into_iter().filter(|f| f.available()).map(Flush::name).collect();
     let cpu = cpu().unwrap_or_else(|| "unknown".to_owned());
@@ -154,7 +158,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         place = out::shown(&place.to_string_lossy()),
         journal = match journal {
             None => String::new(),
-            Some(Ok(figures)) => format!("\n\njournal      {}", journal::state(&figures, false)),
+            Some(Ok(figures)) => format!("\n\njournal      {}", journal::state(&figures)),
             Some(Err(why)) => format!("\n\njournal      {why}"),
         },
         domain = match (domain, unknown) {

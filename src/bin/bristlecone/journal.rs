@@ -1,12 +1,13 @@
 //! `journal`: gives a pool a journal, or takes it away. How its figures are shown is here, too.
 
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
 use crate::parse;
 use bristlecone::medium::JournalStat;
 use bristlecone::{ErrorKind, Pool};
 use serde_json::{Value, json};
 use std::error::Error as StdError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Give a pool a journal, with which it survives a loss of power, or take it away
@@ -20,10 +21,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Give a pool a journal; its log is a file beside it, POOL.log
+    /// Give a pool a journal: a log and a ring, which are files beside it, POOL.log and POOL.ring
     Add(On),
-    /// Take the journal away, when all that it has is in the pool, and remove the log
-    Remove(On),
+    /// Take the journal away, when all that it has is in the pool, and remove log and ring
+    Remove(From),
 }
 
 #[derive(Debug, clap::Args)]
@@ -33,19 +34,36 @@ struct On {
     pool: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct From {
+    #[command(flatten)]
+    on: On,
+    #[command(flatten)]
+    opening: Opening,
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
     match args.what {
         What::Add(On { pool }) => Pool::add_journal(pool)?,
-        What::Remove(On { pool }) => Pool::remove_journal(pool).map_err(|error| match error.kind {
-            ErrorKind::JournalThere { has: false } => format!("{}: the pool has no journal", error.pool).into(),
-            _ => Box::<dyn StdError>::from(error),
-        })?,
+        What::Remove(From { on: On { pool }, opening }) => {
+            remove(&pool, opening).map_err(|error| match error.kind {
+                ErrorKind::JournalThere { has: false } => format!("{}: the pool has no journal", error.pool).into(),
+                _ => Box::<dyn StdError>::from(error),
+            })?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Takes the journal away, after an open that says what the last process has left.
+fn remove(pool: &Path, opening: Opening) -> bristlecone::Result<()> {
+    opening.open(Pool::options().create(false), pool)?.close()?;
+    Pool::remove_journal(pool)
+}
+
 /// The figures of a journal, for programs.
 pub(crate) fn object(figures: &JournalStat) -> Value {
+    let recovered = &figures.recovered;
     json!({
         "log_bytes": figures.log,
         "used_bytes": figures.used,
@@ -57,14 +75,21 @@ pub(crate) fn object(figures: &JournalStat) -> Value {
         "pool_written_bytes": figures.pool_written,
         "checkpoints": figures.checkpoints,
         "waits": figures.waits,
+        "recovered": {
+            "from_ring": recovered.from_ring,
+            "incomplete": recovered.incomplete,
+            "given_up": recovered.given_up,
+            "without_ring": recovered.without_ring,
+            "lost": recovered.lost,
+        },
     })
 }
 
 /// What there is of a journal that is only looked at. Of a pool that was not closed, the ring has what had not reached the log.
-pub(crate) fn state(figures: &JournalStat, was_open: bool) -> String {
+pub(crate) fn state(figures: &JournalStat) -> String {
     let ring = match figures.ring {
-        0 if was_open => "no ring: what had not reached the log is not to be seen".to_owned(),
-        0 => "no ring".to_owned(),
+        0 if figures.recovered.without_ring => "no ring: what had not reached the log is not to be seen".to_owned(),
+        0 => "nothing in its ring".to_owned(),
         ring => format!("a ring of {} with {} pending", out::bytes(ring), entries(figures.pending)),
     };
     format!("a log of {}, {} in use; {ring}", out::bytes(figures.log), out::bytes(figures.used))

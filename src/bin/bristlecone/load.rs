@@ -11,7 +11,8 @@ use crate::shape::Shape;
 use crate::trees::{self, Kind, Tree};
 use crate::values::Values;
 use bristlecone::medium::Domain;
-use bristlecone::{Error, ErrorKind, Journal, Pool, TreeInfo};
+use bristlecone::{Error, ErrorKind, Journal, Pool, RingPlace, TreeInfo};
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
@@ -57,6 +58,12 @@ pub(crate) struct Args {
     /// has none can be given one by `bristlecone journal add`.
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
+    /// Where the ring of a journal is from now on, which has what is not in the log yet [default: where it was; beside a new pool]
+    ///
+    /// beside: a file, POOL.ring, which is found again wherever pool, log and ring are moved together. memory: in /dev/shm; then the
+    /// disk has nothing to write for it, and it is lost with the memory.
+    #[arg(long, value_name = "WHERE")]
+    ring: Option<Ring>,
     /// Keep a carriage return at the end of a line, and a byte order mark at the start: they are part of the entry
     #[arg(long)]
     exact: bool,
@@ -69,6 +76,24 @@ pub(crate) struct Args {
     /// Print the figures as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Where the ring of a journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Ring {
+    /// Beside the pool
+    Beside,
+    /// In memory
+    Memory,
+}
+
+impl Ring {
+    fn place(self) -> RingPlace {
+        match self {
+            Self::Beside => RingPlace::Beside,
+            Self::Memory => RingPlace::InMemory,
+        }
+    }
 }
 
 /// How many bad lines are reported one by one; the others are only counted.
@@ -107,7 +132,10 @@ impl Args {
         if let Some(journal) = self.journal {
             options = options.journal(journal);
         }
-        options.open(&self.place.pool).map_err(|error| match error.kind {
+        if let Some(ring) = self.ring {
+            options = options.ring(ring.place());
+        }
+        self.place.opening.open(options, &self.place.pool).map_err(|error| match error.kind {
             // A pool that is not there is made.
             ErrorKind::NotFound => format!("{}: there is no such directory", error.pool).into(),
             _ => error.into(),
@@ -231,7 +259,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     if !args.place.pool.exists() {
         args.kind(None)?;
     }
+    if args.ring.is_some() && args.journal.is_none() && !args.place.pool.exists() {
+        return Err(Usage("--ring is for a pool with a journal: --journal gives a new pool one".to_owned()).into());
+    }
     let pool = args.pool()?;
+    if args.ring.is_some() && pool.journal().is_none() {
+        let hint = "`bristlecone journal add POOL` gives it one";
+        return Err(format!("{}: --ring is for a pool with a journal; {hint}", args.place.pool.display()).into());
+    }
     let there = trees::find(&pool, &args.place.tree)?;
     let kind = args.kind(there.as_ref())?;
     let tree = trees::open(&pool, &args.place.tree, kind)?;

@@ -1,7 +1,7 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
 //! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
-//! [`place`] (the options that name one), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also
+//! [`place`] (the options that name one), [`opening`] (how pools are opened), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also
 //! share with the benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types
 //! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
 //! worker is started, heard and killed).
@@ -27,6 +27,7 @@ mod lin;
 mod lines;
 mod load;
 mod maps;
+mod opening;
 mod place;
 #[cfg(target_os = "linux")]
 mod power;

@@ -1,6 +1,7 @@
 //! The options that say which pool, which tree, and how its keys are written.
 
 use crate::keys::{Key, KeyKind};
+use crate::opening::Opening;
 use crate::out::Outcome;
 use crate::parse::{self, Usage};
 use crate::trees::{self, Tree};
@@ -42,6 +43,8 @@ pub(crate) struct TreeArgs {
     /// How keys are written [default: as the tree has them; u64 for a new tree]
     #[arg(long = "key", value_name = "KIND")]
     pub(crate) keys: Option<KeyKind>,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
 }
 
 impl TreeArgs {
@@ -55,7 +58,7 @@ impl TreeArgs {
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
         let options = journal.into_iter().fold(Pool::options().create(false), Options::journal);
-        let pool = options.open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
+        let pool = self.opening.open(options, &self.pool).or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool, true)?;
         let result = parse(keys).and_then(|args| work(&*tree, args));
         drop(tree);
@@ -72,7 +75,8 @@ impl TreeArgs {
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let pool = Pool::options().read_only(true).open(&self.pool).or_else(|error| self.unopened(error, &parse))?;
+        let options = Pool::options().read_only(true);
+        let pool = self.opening.open(options, &self.pool).or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool, false)?;
         parse(keys).and_then(|args| work(&*tree, args))
     }

@@ -1,8 +1,10 @@
 //! `stat`: figures about a pool and its trees.
 
 use crate::journal;
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
 use crate::parse;
+use crate::words;
 use bristlecone::medium::JournalStat;
 use bristlecone::{ByteLeaf, Error, ErrorKind, Node, Pool, Report, Stat, TreeInfo};
 use serde_json::{Value, json};
@@ -34,6 +36,8 @@ pub(crate) struct Args {
     /// What does not pass, such as damage, ends it: with --json, the last line has the error, too.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     watch: Option<Duration>,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -175,13 +179,13 @@ fn absent(args: &Args, error: &Error) -> Outcome<()> {
     let is_in_use = matches!(error.kind, ErrorKind::InUse);
     if args.json {
         let pool = args.pool.to_string_lossy();
-        out::json(&json!({ "pool": pool, "in_use": is_in_use, "error": error.kind.to_string() }))?;
+        out::json(&json!({ "pool": pool, "in_use": is_in_use, "error": words::of_kind(&error.kind) }))?;
     } else {
         let name = out::shown(&args.pool.to_string_lossy());
         let why = if is_in_use {
             "in use: its figures are with the process that has it open"
         } else {
-            &*error.kind.to_string()
+            &*words::of_kind(&error.kind)
         };
         out::text(&format!("{name}: {why}"))?;
     }
@@ -189,7 +193,7 @@ fn absent(args: &Args, error: &Error) -> Outcome<()> {
 }
 
 fn show(args: &Args) -> Outcome<()> {
-    let pool = Pool::options().read_only(true).open(&args.pool)?;
+    let pool = args.opening.open(Pool::options().read_only(true), &args.pool)?;
     let mut trees = Vec::new();
     for info in pool.trees()? {
         let found = pool.check_tree(&info.name)?;
@@ -258,7 +262,6 @@ fn text(figures: &Figures) -> String {
         (false, true) => "closed in order",
         (false, false) => "not closed: it crashed, or was killed",
     };
-    let was_open = !pool.power_loss && !pool.was_clean;
     let per_key = figures.bytes_per_key().zip(figures.memory_per_key());
     let per_key = per_key.map_or_else(String::new, |(pool, memory)| {
         format!(", {pool:.1} bytes each in the pool, {memory:.1} in memory while open")
@@ -270,7 +273,7 @@ fn text(figures: &Figures) -> String {
         format!("  domain     {}: {}", pool.durability.name(), pool.durability.promise()),
         format!("  content    {}{per_key}", out::counted(figures.keys(), "key", "keys")),
     ];
-    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures, was_open))));
+    lines.extend(figures.journal.as_ref().map(|figures| format!("  journal    {}", journal::state(figures))));
     lines.push(String::new());
     if figures.trees.is_empty() {
         lines.push("  no trees".to_owned());

@@ -97,9 +97,8 @@ impl Drop for Scratch {
             return;
         }
         for made in &self.made {
-            if made.extension().is_some_and(|ending| ending == "log") {
-                rings(made).iter().for_each(|ring| drop(fs::remove_file(ring)));
-            }
+            // Of a pool, before it is gone itself.
+            rings(made).iter().for_each(|ring| drop(fs::remove_file(ring)));
             let is_dir = fs::symlink_metadata(made).is_ok_and(|meta| meta.is_dir());
             let _ = if is_dir { fs::remove_dir_all(made) } else { fs::remove_file(made) };
         }
@@ -111,21 +110,41 @@ impl Drop for Scratch {
     }
 }
 
-/// The rings of the pool with this log: what a killed process had not written to the log yet.
+/// The rings of a pool with a journal, beside it and in memory: what a killed process had not written to the log yet.
 #[cfg(target_os = "linux")]
-pub(crate) fn rings(log: &Path) -> Vec<PathBuf> {
-    let Ok(meta) = fs::symlink_metadata(log) else { return Vec::new() };
-    let [device, inode] = identity(&meta);
-    let ending = format!("-{device:x}-{inode:x}.ring");
-    let in_memory = fs::read_dir("/dev/shm").into_iter().flatten().flatten().filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.starts_with("bristlecone-") && name.ends_with(&ending))
-    });
-    in_memory.map(|entry| entry.path()).chain([log.with_extension("ring")]).filter(|path| path.exists()).collect()
+pub(crate) fn rings(pool: &Path) -> Vec<PathBuf> {
+    let beside =
+        pool.file_name().map(|name| (pool.parent().unwrap_or(Path::new("")), name.to_string_lossy().into_owned()));
+    let in_memory = uuid(pool).map(|uuid| (Path::new("/dev/shm"), format!("bristlecone-{uuid}")));
+    let there = |(directory, name): (&Path, String)| {
+        let begin = format!("{name}.ring");
+        // The name, or the name and a number.
+        let is_ring =
+            |name: &str| name.strip_prefix(&begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_ring))
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
+    beside.into_iter().chain(in_memory).flat_map(there).collect()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn rings(_log: &Path) -> Vec<PathBuf> {
+pub(crate) fn rings(_pool: &Path) -> Vec<PathBuf> {
     Vec::new()
+}
+
+/// The number of a pool with a journal, as the names of its rings in memory have it.
+#[cfg(target_os = "linux")]
+fn uuid(pool: &Path) -> Option<String> {
+    /// Where the marker of a pool file has it.
+    const AT: u64 = 1032;
+    let mut words = [0; 16];
+    std::os::unix::fs::FileExt::read_exact_at(&File::open(pool).ok()?, &mut words, AT).ok()?;
+    let (words, _) = words.as_chunks::<8>();
+    Some(words.iter().map(|word| format!("{:016x}", u64::from_le_bytes(*word))).collect())
 }
 
 /// Makes the marker of a directory that this process has just made.

@@ -9,7 +9,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout};
 use crate::scratch::{self, Scratch};
 use crate::shape::Shape;
-use bristlecone::{Journal, Options, PTree, Pool};
+use bristlecone::{Journal, Options, PTree, Pool, Recovery};
 use clap::ValueEnum;
 use process::Worker;
 use serde_json::json;
@@ -28,8 +28,8 @@ use work::Content;
 /// flight is there whole or not at all, nothing else is there, no invariant is broken, and the same content takes no more
 /// space than before. Exit code 1 otherwise.
 ///
-/// Some of the pools have a journal. Where each change waits for the disk, what processes share in memory is taken away now and
-/// then, as in a loss of power: what was acknowledged is there all the same.
+/// Some of the pools have a journal. Where each change waits for the disk, the ring, which has what is not on the disk yet, is taken
+/// away now and then: what was acknowledged is there all the same.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Threads of the killed process
@@ -76,7 +76,7 @@ enum Control {
     Early,
     /// Each life of the process leaves a tree behind that nobody asked for
     Leak,
-    /// With a journal, changes are acknowledged before they are on the disk, and the ring is lost after each kill
+    /// With a journal, changes are acknowledged before they are on the disk, and the ring is removed after each kill
     Unsynced,
 }
 
@@ -166,10 +166,34 @@ enum Look {
     Pool,
     /// A copy, so that the next process is the first one to see what the killed one has left.
     Copy,
+    /// A copy of a pool with a journal, without its ring: what is on the disk.
+    CopyWithoutRing,
     /// A pool with a journal, in a mapping from which nothing reaches the file.
     Apart,
-    /// The pool after its ring was removed, as a loss of power does.
+    /// The pool after its ring was removed.
     WithoutRing,
+}
+
+impl Look {
+    /// How what is looked at is opened.
+    fn recovery(self) -> Recovery {
+        match self {
+            Self::Pool | Self::Apart => Recovery::Whole,
+            // Nothing proves that all of a copied ring was there, and it was.
+            Self::Copy => Recovery::RingAll,
+            Self::CopyWithoutRing | Self::WithoutRing => Recovery::WithoutRing,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "of the pool",
+            Self::Copy => "of a copy",
+            Self::CopyWithoutRing => "of a copy without the ring",
+            Self::Apart => "of the pool apart",
+            Self::WithoutRing => "of the pool without its ring",
+        }
+    }
 }
 
 /// A pool, what its threads have put into it, and how much space it took.
@@ -216,13 +240,14 @@ impl Victim {
         let moment = if random.below(4) == 0 { random.below(4000) } else { 2000 + random.below(40_000) };
         worker.run(Duration::from_micros(moment))?;
         if random.below(3) == 0
-            && is_synced
             && let Some(acknowledged) = worker.stop_and_copy(&self.pool, &self.copy)?
-            && (self.is_settled || acknowledged.iter().any(|&n| n > 0))
         {
-            let (_, wrong) = verify::left(&args, (&self.copy, Look::Copy), &self.contents, (life, &acknowledged))?;
+            let is_settled = self.is_settled || acknowledged.iter().any(|&n| n > 0);
+            let without = mode.is_some() && is_synced && is_settled && random.below(2) == 0;
+            let look = if without { Look::CopyWithoutRing } else { Look::Copy };
+            let (_, wrong) = verify::left(&args, (&self.copy, look), &self.contents, (life, &acknowledged))?;
             found.copies += 1;
-            found.wrong(life, "of a copy", wrong);
+            found.wrong(life, look.name(), wrong);
             worker.run(Duration::from_micros(random.below(5000)))?;
         }
         let acknowledged = worker.kill()?;
@@ -233,27 +258,24 @@ impl Victim {
         let is_settled = self.is_settled || acknowledged.iter().any(|&n| n > 0);
         let look = self.look((mode, is_synced && is_settled), random);
         self.is_settled = mode.is_none() || matches!(look, Look::Pool | Look::WithoutRing);
-        let looked_at = if look == Look::Copy { &self.copy } else { &self.pool };
-        if look == Look::Copy {
+        let is_copy = matches!(look, Look::Copy | Look::CopyWithoutRing);
+        let looked_at = if is_copy { &self.copy } else { &self.pool };
+        if is_copy {
             copy(&self.pool, &self.copy)?;
         }
         if look == Look::WithoutRing {
-            let rings = scratch::rings(&log(&self.pool));
+            let rings = scratch::rings(&self.pool);
             found.lost_rings += rings.len() as u64;
             rings.iter().try_for_each(std::fs::remove_file)?;
         }
         let (contents, wrong) = verify::left(&args, (looked_at, look), &self.contents, (life, &acknowledged))?;
-        found.wrong(
-            life,
-            if look == Look::WithoutRing { "of the pool without its ring" } else { "of the pool" },
-            wrong,
-        );
+        found.wrong(life, look.name(), wrong);
         self.contents = match look {
-            // What was in flight may be in the ring, and in no copy.
-            Look::Copy if mode.is_some() => {
+            // What was in flight may be in the ring.
+            Look::CopyWithoutRing => {
                 let apart = (&*self.pool, Look::Apart);
                 let (contents, wrong) = verify::left(&args, apart, &self.contents, (life, &acknowledged))?;
-                found.wrong(life, "of the pool apart", wrong);
+                found.wrong(life, Look::Apart.name(), wrong);
                 contents
             }
             _ => contents,
@@ -267,15 +289,16 @@ impl Victim {
     }
 
     fn look(&self, (mode, is_synced): (Option<Journal>, bool), random: &mut Random) -> Look {
-        let drawn = random.below(4);
+        let drawn = random.below(5);
         match mode {
             _ if !self.pool.exists() => Look::Pool,
             Some(_) if self.args.control == Some(Control::Unsynced) => Look::WithoutRing,
-            // Of a pool with a journal, a copy has no ring. Before there is a log, there is no such pool yet.
+            // Before there is a log, there is no such pool yet.
             Some(_) if !log(&self.pool).exists() => Look::Pool,
             Some(_) if drawn == 0 => Look::Apart,
             Some(_) if is_synced && drawn == 1 => Look::WithoutRing,
-            Some(_) if is_synced && drawn == 2 => Look::Copy,
+            Some(_) if is_synced && drawn == 2 => Look::CopyWithoutRing,
+            Some(_) if drawn == 3 => Look::Copy,
             None if drawn < 2 => Look::Copy,
             _ => Look::Pool,
         }
@@ -328,25 +351,29 @@ impl Found {
     }
 }
 
-/// Copies a pool, and its log if it has one. What the copy had of a log before is gone.
+/// Copies a pool, and its log and its ring if it has them. What the copy had of these before is gone.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
     let failed = |error: std::io::Error| format!("{}: {error}", to.display());
-    scratch::rings(&log(to)).iter().try_for_each(std::fs::remove_file).map_err(failed)?;
-    if log(to).exists() {
-        std::fs::remove_file(log(to)).map_err(failed)?;
-    }
-    std::fs::copy(from, to).map_err(failed)?;
-    if log(from).exists() {
-        std::fs::copy(log(from), log(to)).map_err(failed)?;
+    for ending in [".log", ".ring", ""] {
+        let (from, to) = (with_ending(from, ending), with_ending(to, ending));
+        if from.exists() {
+            std::fs::copy(from, to).map_err(failed)?;
+        } else if to.exists() {
+            std::fs::remove_file(to).map_err(failed)?;
+        }
     }
     Ok(())
 }
 
 /// The path of a pool's log.
 fn log(pool: &Path) -> PathBuf {
-    let mut log = pool.as_os_str().to_owned();
-    log.push(".log");
-    log.into()
+    with_ending(pool, ".log")
+}
+
+fn with_ending(pool: &Path, ending: &str) -> PathBuf {
+    let mut path = pool.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }
 
 /// The planted bug: space that is not given back, much more than chance makes of the rest.

@@ -76,7 +76,8 @@ pub(super) fn left(
     let nothing = before.iter().all(|content| *content == Content::default()) && acknowledged.iter().all(|&n| n == 0);
     if !nothing {
         // The pool as the kill left it, before anything repairs it.
-        let checked = Pool::options().read_only(true).open(pool).and_then(|pool| pool.check());
+        let checked =
+            Pool::options().recovery(look.recovery()).read_only(true).open(pool).and_then(|pool| pool.check());
         match checked {
             Ok(report) => wrong.problems.extend(report.violations.iter().map(ToString::to_string)),
             Err(error) => wrong.problems.push(error.to_string()),
@@ -84,7 +85,7 @@ pub(super) fn left(
     }
     let opened = match look {
         Look::Apart => Pool::options().open_on(Mapped::open(pool, Mapping::Copy)?)?,
-        Look::Pool | Look::Copy | Look::WithoutRing => args.options().open(pool)?,
+        _ => args.options().recovery(look.recovery()).open(pool)?,
     };
     let trees = work::open(&opened, args.shape(), threads as usize)?;
     if args.control == Some(Control::Missing) {

@@ -8,12 +8,15 @@ mod verify;
 mod write;
 
 use crate::kill::work::{self, Content, Op, Series, Trees, record};
-use crate::out::Outcome;
+use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
 use crate::shape::Shape;
-use bristlecone::{Error, ErrorKind, Journal, Options, Pool};
+use bristlecone::{Error, ErrorGroup, ErrorKind, Journal, Options, Pool};
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::{fmt, io};
 
 /// The two sides of the power cuts
 #[derive(Debug, clap::Args)]
@@ -32,9 +35,63 @@ enum Side {
 
 pub(crate) fn run(args: Args) -> Outcome {
     match args.side {
-        Side::Write(args) => write::run(args),
+        Side::Write(args) => write::run(args).or_else(|error| {
+            let error = Failed::from(error);
+            out::aside(&error.message);
+            Ok(error.code())
+        }),
         Side::Verify(args) => verify::run(&args),
     }
+}
+
+/// Why a side ended. The exit code tells the one who cuts the power which of two things it is.
+#[derive(Debug)]
+struct Failed {
+    /// The disk has failed, or what is there cannot be trusted, and the library says so. Anything else is wrong: a state that never
+    /// was, an invariant that is broken, a pool that is gone.
+    is_refusal: bool,
+    message: String,
+}
+
+impl Failed {
+    fn code(&self) -> ExitCode {
+        if self.is_refusal { ExitCode::from(3) } else { ExitCode::FAILURE }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Failed {}
+
+impl From<Box<dyn StdError>> for Failed {
+    fn from(error: Box<dyn StdError>) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(failed) => return *failed,
+            Err(error) => error,
+        };
+        let is_refusal = match error.downcast_ref::<Error>() {
+            Some(error) => is_refusal(error),
+            None => error.is::<io::Error>(),
+        };
+        Self { is_refusal, message: error.to_string() }
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    let is_damage = matches!(
+        error.kind,
+        ErrorKind::Corrupt { .. }
+            | ErrorKind::Superblock { .. }
+            | ErrorKind::Truncated { .. }
+            | ErrorKind::NotAPool { .. }
+            | ErrorKind::NotFound
+            | ErrorKind::StillOpen { .. }
+    );
+    matches!(error.group(), ErrorGroup::Storage | ErrorGroup::Open) && !is_damage
 }
 
 /// The seed of all changes: the verifier knows them, too.
@@ -60,8 +117,12 @@ impl Place {
     }
 
     /// The number of threads, if it was chosen.
-    fn chosen(&self) -> Option<u64> {
-        std::fs::read_to_string(self.threads()).ok()?.parse().ok().filter(|n| *n > 0)
+    fn chosen(&self) -> Outcome<Option<u64>> {
+        match std::fs::read_to_string(self.threads()) {
+            Ok(number) => Ok(number.parse().ok().filter(|n| *n > 0)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

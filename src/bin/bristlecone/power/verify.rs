@@ -1,6 +1,6 @@
 //! The side that looks at what a cut has left.
 
-use super::{CAPACITIES, Everything, Place, open, open_with_journal};
+use super::{CAPACITIES, Everything, Failed, Place, open, open_with_journal};
 use crate::out::{self, Outcome};
 use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{Journal, PTree, Pool};
@@ -23,16 +23,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
+            let error = Failed::from(error);
             // The one who cuts the power shows the standard output.
-            out::text(&error.to_string())?;
-            Ok(ExitCode::FAILURE)
+            out::text(&error.message)?;
+            Ok(error.code())
         }
     }
 }
 
 fn verify(&Args { ref directory, sure, most }: &Args) -> Outcome<String> {
     let place = Place { directory: directory.clone() };
-    let (path, threads) = (place.pool(), place.chosen());
+    let (path, threads) = (place.pool(), place.chosen()?);
     if sure > 0 && (threads.is_none() || !path.exists()) {
         return Err("there is no pool".into());
     }

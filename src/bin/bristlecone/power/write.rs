@@ -1,6 +1,6 @@
 //! The side that writes.
 
-use super::{CAPACITIES, Everything, Place, number, open, open_with_journal, series, share};
+use super::{CAPACITIES, Everything, Failed, Place, number, open, open_with_journal, series, share};
 use crate::kill::work::{Series, Trees};
 use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
@@ -81,7 +81,7 @@ fn say(what: &str, number: u64) -> Outcome<()> {
 pub(crate) fn run(args: Args) -> Outcome {
     let mut random = Random::new(numbers::seed());
     let place = Place { directory: args.directory.clone() };
-    let threads = match place.chosen() {
+    let threads = match place.chosen()? {
         Some(threads) => threads,
         None => {
             let threads = args.threads.unwrap_or_else(|| 1 + random.below(3));
@@ -136,16 +136,20 @@ pub(crate) fn run(args: Args) -> Outcome {
                     changes.by_ref().take(made as usize).for_each(drop);
                     let left = share(goal, thread, threads).saturating_sub(made);
                     // An error is not one that can be sent from one thread to another.
-                    work((pool, mode), trees, (&mut changes, left, group), (thread, progress))
-                        .map_err(|error| error.to_string())
+                    work((pool, mode), trees, (&mut changes, left, group), (thread, progress)).map_err(Failed::from)
                 })
             };
             let running: Vec<_> = (0..threads).map(work).collect();
-            running
-                .into_iter()
-                .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+            let panicked = |_| Err(Failed { is_refusal: false, message: "a thread panicked".to_owned() });
+            // What is wrong says more than what was refused, perhaps for the same reason.
+            let failed = running.into_iter().filter_map(|thread| thread.join().unwrap_or_else(panicked).err());
+            failed.min_by_key(|failed| failed.is_refusal).map_or(Ok(()), Err)
         })?;
         drop(trees);
+        if random.below(2) == 0 {
+            // It syncs the pool's file when no checkpoint does.
+            pool.shrink()?;
+        }
         pool.close()?;
         let mut progress = progress.lock();
         let done = progress.done();

@@ -1,11 +1,12 @@
-//! The second act: a pool with a journal, whose process is killed, and whose ring is lost, too, as in a loss of power.
+//! The second act: a pool with a journal, whose process is killed, and whose ring is lost, too: a loss of power may leave nothing of
+//! it.
 
 use crate::numbers::{Keys, Random};
 use crate::out::{self, Outcome};
 use crate::pipe::Job;
 use crate::scratch::Scratch;
 use crate::worker;
-use bristlecone::{Journal, PTree, Pool};
+use bristlecone::{Journal, PTree, Pool, Recovery};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,14 +43,13 @@ pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut
     // At a random moment after it.
     std::thread::sleep(Duration::from_micros(random.below(3000)));
     let (_, synced) = worker.kill()?;
-    // The ring belongs to this pool, and to no copy of it.
     let copy = scratch.pool("journal.copy");
     for (from, to) in [(process.pool.clone(), copy.clone()), (log(&process.pool), log(&copy))] {
         std::fs::copy(&from, &to).map_err(|error| format!("{}: {error}", to.display()))?;
     }
     let mut found = Found { synced, with_ring: 0, without_ring: 0, lost: 0, broken: Vec::new() };
-    found.without_ring = look(&process, &copy, &mut found)?;
-    found.with_ring = look(&process, &process.pool, &mut found)?;
+    found.without_ring = look(&process, (&copy, Recovery::WithoutRing), &mut found)?;
+    found.with_ring = look(&process, (&process.pool, Recovery::Whole), &mut found)?;
     found.lost += synced.saturating_sub(found.without_ring) + found.without_ring.saturating_sub(found.with_ring);
     Ok(found)
 }
@@ -61,9 +61,9 @@ fn log(pool: &Path) -> PathBuf {
 }
 
 /// Opens a pool that the process left, and returns how many of the first keys are there.
-fn look(process: &worker::Args, pool: &Path, found: &mut Found) -> Outcome<u64> {
+fn look(process: &worker::Args, (pool, recovery): (&Path, Recovery), found: &mut Found) -> Outcome<u64> {
     let keys = Keys::new(process.job.seed);
-    let pool = Pool::open(pool)?;
+    let pool = Pool::options().create(false).recovery(recovery).open(pool)?;
     let tree: PTree = pool.tree(worker::TREE)?;
     let there = |i: &u64| tree.get(keys.key(*i)) == Some(Keys::value(keys.key(*i)));
     let first = (0..).take_while(there).count() as u64;
@@ -84,9 +84,9 @@ impl Found {
         let nothing = if self.is_good() { "nothing".to_owned() } else { out::count(self.lost.max(1)) };
         format!(
             "\nA pool with a journal survives a loss of power, too, up to the last sync. A\n\
-             process syncs after every {} inserts and is killed; then what it had in\n\
-             shared memory is taken away, as if the machine had gone down.\n\n  \
-             synced {synced:>10}   found {without:>10}   with shared memory {with:>10}\n\n\
+             process syncs after every {} inserts and is killed; then its ring, which has\n\
+             what is not on the disk yet, is taken away, as if the machine had gone down.\n\n  \
+             synced {synced:>10}   found {without:>10}   with the ring {with:>10}\n\n\
              Lost: {nothing} that was synced.",
             out::count(GROUP),
         )

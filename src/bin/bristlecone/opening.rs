@@ -1,0 +1,76 @@
+//! How the subcommands open pools that are there: which ways on there are if the last process has left less than all, and what is
+//! said of a pool that was opened so.
+
+use crate::out;
+use bristlecone::{Options, Pool, Recovered, Recovery, Result};
+use clap::ValueEnum;
+use std::path::Path;
+
+/// What counts of a ring that lacks entries before others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Uncertain {
+    /// The entries before the first gap: right in any case
+    Prefix,
+    /// All: if the disk of the ring was there all the time
+    All,
+}
+
+/// The options that say what to give up.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "For a pool with a journal that is refused after a crash")]
+pub(crate) struct Opening {
+    /// Open it without its ring, as it was at its last sync or later: what was changed after that is lost
+    #[arg(long, conflicts_with = "uncertain_ring")]
+    without_ring: bool,
+    /// Open it with what its ring has before the first gap, or with all that its ring has
+    #[arg(long, value_name = "WHAT")]
+    uncertain_ring: Option<Uncertain>,
+}
+
+impl Opening {
+    /// Adds to options what to give up.
+    pub(crate) fn options(self, options: Options) -> Options {
+        options.recovery(match (self.without_ring, self.uncertain_ring) {
+            (true, _) => Recovery::WithoutRing,
+            (false, Some(Uncertain::Prefix)) => Recovery::RingPrefix,
+            (false, Some(Uncertain::All)) => Recovery::RingAll,
+            (false, None) => Recovery::Whole,
+        })
+    }
+
+    /// Opens a pool, and says what the open found out of the ordinary.
+    pub(crate) fn open(self, options: Options, path: &Path) -> Result<Pool> {
+        let pool = self.options(options).open(path)?;
+        tell(path, &pool);
+        Ok(pool)
+    }
+}
+
+/// Says on the standard error what is missing of a pool that was opened.
+pub(crate) fn tell(path: &Path, pool: &Pool) {
+    let Some(figures) = pool.journal() else { return };
+    for loss in losses(&figures.recovered) {
+        out::aside(&out::shown(&format!("bristlecone: {}: {loss}", path.display())));
+    }
+}
+
+/// What is gone for good. Changes that never returned are no loss.
+fn losses(recovered: &Recovered) -> Vec<String> {
+    let mut losses = Vec::new();
+    if recovered.without_ring {
+        losses.push(
+            "it was not closed in order, and was opened without its ring: what was not synced is lost".to_owned(),
+        );
+    }
+    if recovered.given_up > 0 {
+        let entries = out::counted(recovered.given_up, "entry", "entries");
+        losses.push(format!(
+            "it was not closed in order, and {entries} of its ring, after others that are missing, are lost"
+        ));
+    }
+    if recovered.lost > 0 {
+        let entries = out::counted(recovered.lost, "entry", "entries");
+        losses.push(format!("its log was damaged: {entries} or more from there on are lost"));
+    }
+    losses
+}
