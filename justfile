@@ -88,6 +88,10 @@ power:
 full-disk:
     scripts/check full-disk
 
+# Pools with a journal in other places, boots and states, after kills; OLD=PROGRAM for pools of an older build
+places *CASES:
+    scripts/check places {{CASES}}
+
 # Each system call of a command fails in turn; FAULTS=all for every one
 faults:
     scripts/check faults

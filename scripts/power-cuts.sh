@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Cuts the power under real file systems, CUTS times under each.
 #
-#   scripts/power-cuts.sh                      checks the check: a writer that is right, and three that must be found to be wrong
+#   scripts/power-cuts.sh                      checks the check: a writer that is right, and four that must be found to be wrong
+#   scripts/power-cuts.sh deaf                 only the one that does not hear of errors
 #   scripts/power-cuts.sh WRITER VERIFIER      a writer, and who says what is left of what it wrote
 #   scripts/power-cuts.sh --control WRITER VERIFIER      the writer is wrong: passes as soon as each file system has lost something
 #   scripts/power-cuts.sh --replay FILE --cut SEED VERIFIER      a cut again, of a recording that was kept
@@ -11,9 +12,16 @@
 # `VERIFIER DIR N M` fails, and says why, unless everything up to N is there, and nothing beyond M. It runs as after a restart
 # of the machine: /dev/shm is empty, and the boot has another number. It may repair and write.
 #
+# With ERRORS, the device fails in a part of the recordings, for a while: it is gone, or writes and flushes of all of it, or writes to where one file has
+# its blocks (btrfs: all files), are answered with EIO, and mostly not done. A writer that meets an error prints nothing for what it does not
+# know to be durable, and ends with exit status 3; it is called again in the same boot until the device works, and gets on. If the file
+# system has given up, it is mounted again. Any other exit status is a loss. A verifier with exit status 3 refuses, and says why, which is
+# counted apart and is no loss, if the device had failed before the cut.
+#
 # CUTS=500  cuts under each file system      FS="ext4 xfs btrfs"   KEEP=target/power-cuts  for recordings of losses
 # SEED=     of all that is drawn             KILLS=2  of the writer, before the cut, at most, in each recording (of 100 cuts)
 # SECOND=0.2  the part of cuts after which the power is cut again, during the repair     TEAR=512  bytes written whole (4096)
+# ERRORS=0  the part of recordings with a device that fails   ERROR_SECONDS="0.3 3"  for so long   EACH=100  cuts of each recording
 # SIZE=512  MiB of the device      LIMIT=120  seconds for a writer or verifier      DIRECT=1  several writes at a time      VERBOSE=
 #
 # Prints a JSON object for each file system. Exit status 1: something was lost; 77: it cannot be had here.
@@ -42,13 +50,18 @@ fi
 
 cuts=$(dirname "${BASH_SOURCE[0]}")/power_cuts.py
 export KEEP=${KEEP-${CARGO_TARGET_DIR:-$(dirname "$cuts")/../target}/power-cuts}
-[[ $# -eq 0 ]] || exec python3 "$cuts" "$@"
+[[ $# -eq 0 || $1 == deaf ]] || exec python3 "$cuts" "$@"
 
 # The stand-ins are called by their full name: they run elsewhere.
 program=$(python3 -c 'import sys; print(sys.executable)')
 stand_in="$program $(printf %q "$(realpath "$cuts")")"
-python3 "$cuts" "$stand_in write right" "$stand_in verify"
-for wrong in early never memory; do
-    echo "the writer that is wrong: $wrong"
-    CUTS=100 python3 "$cuts" --control "$stand_in write $wrong" "$stand_in verify"
-done
+if [[ $# -eq 0 ]]; then
+    python3 "$cuts" "$stand_in write right" "$stand_in verify"
+    ERRORS=1 EACH=10 python3 "$cuts" "$stand_in write right" "$stand_in verify"
+    for wrong in early never memory; do
+        echo "the writer that is wrong: $wrong"
+        CUTS=100 python3 "$cuts" --control "$stand_in write $wrong" "$stand_in verify"
+    done
+fi
+echo "the writer that is wrong: deaf"
+ERRORS=1 CUTS=200 EACH=10 python3 "$cuts" --control "$stand_in write deaf" "$stand_in verify"

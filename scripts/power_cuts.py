@@ -5,6 +5,9 @@ A file system is on a loop device, whose file is served by this program, through
 system comes by here, and every flush, in order. The writer works in this file system, and says what it holds for durable. For each
 cut, the device is made anew: what a flush had covered is there, and of the rest what chance gives. It is mounted, as after a
 restart of the machine, and the verifier says whether what was acknowledged before the cut is there.
+
+In some recordings the device fails for a while: it answers EIO to what is written to all of it, or to the blocks of one file. The
+writer says nothing of what was not synced, ends, and is called again, in the same boot, until the device works again and it gets on.
 """
 
 import argparse
@@ -19,6 +22,7 @@ import math
 import os
 import pickle
 import random
+import re
 import select
 import shlex
 import signal
@@ -43,6 +47,10 @@ SECTOR, BLOCK, MEGABYTE = 512, 4096, 1 << 20
 LOG_LIMIT = 4 << 30
 KEPT = 8
 SKIP = 77
+# The exit status of a writer or verifier that cannot go on, and says so: the disk failed, or what is there is not to be trusted.
+REFUSED = 3
+# So often a writer may refuse to go on, once the device works again.
+PATIENCE = 8
 
 # What the file systems themselves need whole: a superblock that is written in place and has a checksum of all of it. Their
 # authors count on a device that does not tear these; a torn one cannot be mounted, which says nothing about the writer.
@@ -143,6 +151,85 @@ def copy_sparse(source, target):
                 done += os.copy_file_range(read.fileno(), write.fileno(), length - done, start + done, start + done)
 
 
+def mapped(path):
+    """Where the blocks of a file are on the device, as far as they have a place."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        most, unknown, found, start = 200, 0x2 | 0x4, [], 0  # flags: no place, not allocated yet
+        while True:
+            buffer = bytearray(32 + 56 * most)
+            struct.pack_into("=QQIIII", buffer, 0, start, (1 << 63) - 1, 0, 0, most, 0)
+            fcntl.ioctl(descriptor, 0xC020660B, buffer)
+            count = struct.unpack_from("=I", buffer, 20)[0]
+            for number in range(count):
+                logical, physical, length, _, _, flags = struct.unpack_from("=5QI", buffer, 32 + 56 * number)
+                start = logical + length
+                if not flags & unknown:
+                    found.append((physical, physical + length))
+            if count < most:
+                return found
+    finally:
+        os.close(descriptor)
+
+
+def data_chunks(image):
+    """Where btrfs has the content of files."""
+    said = subprocess.run(["btrfs", "inspect-internal", "dump-tree", "-t", "chunk", image], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False).stdout.decode()
+    chunks = re.findall(r"length (\d+) owner \d+ stripe_len \d+ type DATA\|single\n(?:.*\n)*?\s+stripe 0 devid \d+ offset (\d+)", said)
+    return [(int(offset), int(offset) + int(length)) for length, offset in chunks]
+
+
+class Outages(threading.Thread):
+    """Has the device fail for a while, once or twice, when the writer has got somewhere: it is gone, or takes nothing, or nothing where one
+    file has its blocks."""
+
+    def __init__(self, kind, recorder, directory, rng, seconds):
+        super().__init__(daemon=True)
+        self.kind, self.recorder, self.directory, self.rng, self.seconds = kind, recorder, directory, rng, seconds
+        self.ending = threading.Event()
+        self.start()
+
+    def run(self):
+        last = 0
+        for _ in range(self.rng.choice((1, 1, 2))):
+            last += self.rng.randint(20, 900)
+            while not self.recorder.acks or self.recorder.acks[-1][1] < last:
+                if self.ending.wait(0.002):
+                    return
+            self.outage()
+            last = self.recorder.acks[-1][1]
+
+    def outage(self):
+        target = self.rng.choice(("gone", "all", "file", "file", "file", "file"))
+        seconds = math.exp(self.rng.uniform(*map(math.log, self.seconds)))
+        names = []
+        if target == "file":
+            names = sorted(entry.name for entry in os.scandir(self.directory) if entry.is_file() and entry.stat().st_size > SECTOR)
+        name = self.rng.choice(names) if names else None
+        if name is None:
+            self.recorder.fail("gone" if target == "gone" else "all", lambda _start, _end: True, self.rng)
+            self.ending.wait(seconds)
+        else:
+            ranges, end = set(), time.monotonic() + seconds
+            self.recorder.fail(name, lambda start, end: any(start < b and a < end for a, b in tuple(ranges)), self.rng)
+            while True:
+                # btrfs writes what is new to other places.
+                try:
+                    path = f"{self.directory}/{name}"
+                    ranges |= set(data_chunks(self.recorder.path) if self.kind == "btrfs" else mapped(path))
+                except OSError:  # it is gone, for now
+                    pass
+                if time.monotonic() > end or self.ending.wait(0.01):
+                    break
+        self.recorder.work()
+
+    def stop(self):
+        """Once the writer has ended, or will not go on."""
+        self.ending.set()
+        self.join()
+
+
 class Recorder(threading.Thread):
     """Serves one file through /dev/fuse, and notes what happens to it, and when the writer acknowledged what.
 
@@ -150,14 +237,18 @@ class Recorder(threading.Thread):
     `covered` events are on the disk. A flush covers only what had been answered before the flush came: requests are taken together
     as far as there are any, and answered after that. The acknowledgements are read before the requests, so they are never held for
     earlier than they are, and hardly later.
+
+    What fails is no event, unless the device has done it nevertheless.
     """
 
     def __init__(self, image, mountpoint):
         super().__init__(daemon=True)
-        self.image = os.open(image, os.O_RDWR)
+        self.path, self.image = image, os.open(image, os.O_RDWR)
         self.size = os.fstat(self.image).st_size
         self.mountpoint = mountpoint
         self.events, self.acks, self.issued, self.bytes, self.kills = [], [], 0, 0, 0
+        self.failing, self.outages, self.chance = None, [], None
+        self.refusals, self.repairs, self.gave_up = 0, 0, None
         self.error, self.stopping = None, False
         self.lines, self.pipe, self.pipe_lock = b"", None, threading.Lock()
         self.fuse = os.open("/dev/fuse", os.O_RDWR)
@@ -207,6 +298,25 @@ class Recorder(threading.Thread):
                     print("writer:", line.decode(errors="replace"), file=sys.stderr)
 
     # The device.
+
+    def fail(self, what, where, rng):
+        """From now on the device fails there, and says so."""
+        self.chance = random.Random(rng.random())
+        self.outages.append([what, len(self.events), None, 0])
+        self.failing = where
+
+    def work(self):
+        """Now it works again."""
+        if self.failing:
+            self.failing = None
+            self.outages[-1][2] = len(self.events)
+
+    def fails(self, offset, length):
+        failing = self.failing
+        if failing is None or not failing(offset, offset + length):
+            return False
+        self.outages[-1][3] += 1
+        return True
 
     def run(self):
         try:
@@ -266,21 +376,30 @@ class Recorder(threading.Thread):
         body = view[40:]
         if opcode == 15:  # READ
             _, offset, size = struct.unpack_from("=QQI", body)
+            if self.failing and self.outages[-1][0] == "gone":
+                return errno.EIO, unique, b""
             return 0, unique, os.pread(self.image, size, offset)
         if opcode == 16:  # WRITE
             _, offset, size = struct.unpack_from("=QQI", body)
+            fails = self.fails(offset, size)
+            if fails and self.chance.random() < 0.8:
+                return errno.EIO, unique, b""
             data = bytes(body[40 : 40 + size])
             write_all(self.image, data, offset)
             self.events.append(("w", offset, data))
             self.bytes += size
-            return 0, unique, struct.pack("=II", size, 0)
+            return (errno.EIO, unique, b"") if fails else (0, unique, struct.pack("=II", size, 0))
         if opcode == 20:  # FSYNC
+            if self.fails(-1, 0):
+                return errno.EIO, unique, b""
             self.events.append(("f", answered, 0))
             return 0, unique, b""
         if opcode == 43:  # FALLOCATE
             _, offset, length, mode = struct.unpack_from("=QQQI", body)
             if mode & ~0x13:  # other than keeping the size, punching holes, zeroing
                 return errno.EOPNOTSUPP, unique, b""
+            if self.fails(offset, length):
+                return errno.EIO, unique, b""
             if mode & 0x12:
                 punch(self.image, offset, length)
                 self.events.append(("z", offset, length))
@@ -308,6 +427,7 @@ class Recording:
     def __init__(self, kind, base, recorder):
         self.kind, self.base = kind, base
         self.events, self.acks, self.issued, self.kills = recorder.events, recorder.acks, recorder.issued, recorder.kills
+        self.outages = [tuple(outage) for outage in recorder.outages if outage[3]]
         self.index()
 
     def index(self):
@@ -339,8 +459,14 @@ class Recording:
         self.applied = covered
         return path
 
+    def may_refuse(self, cut):
+        """Whether the device had failed before."""
+        return any(begin <= cut for _, begin, _, _ in self.outages)
+
     def choose(self, rng):
-        """Where to cut: anywhere, right at an acknowledgement, or right before a flush."""
+        """Where to cut: anywhere, right at an acknowledgement, or right before a flush. Mostly after the device has failed, if it did."""
+        if self.outages and rng.random() < 0.8:
+            return rng.randint(self.outages[0][1], len(self.events))
         draw = rng.random()
         if draw < 0.3 and self.ack_places:
             return rng.choice(self.ack_places)
@@ -353,13 +479,13 @@ class Recording:
             size = os.fstat(base.fileno()).st_size
             data = [(start, os.pread(base.fileno(), length, start)) for start, length in extents(base.fileno())]
         with gzip.open(path, "wb", compresslevel=1) as out:
-            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued), out)
+            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued, self.outages), out)
 
     @classmethod
     def load(cls, path, base):
         self = cls.__new__(cls)
         with gzip.open(path, "rb") as read:
-            self.kind, size, data, self.events, self.acks, self.issued = pickle.load(read)
+            self.kind, size, data, self.events, self.acks, self.issued, self.outages = pickle.load(read)
         with open(base, "wb") as out:
             out.truncate(size)
             for start, part in data:
@@ -420,7 +546,15 @@ class Cut:
     unflushed: int
     lost: typing.Optional[str] = None
     unmountable: bool = False
+    refused: typing.Optional[str] = None
     repair: typing.Optional[Recording] = None
+
+
+class Said(typing.NamedTuple):
+    """What a verifier says."""
+
+    what: str
+    refused: bool
 
 
 class Harness:
@@ -477,23 +611,30 @@ class Harness:
             try:
                 result = use(recorder, f"{directory}/data")
             finally:
-                umount(directory)
+                if os.path.ismount(directory):
+                    umount(directory)
         finally:
             recorder.stop()
         return Recording(kind, base, recorder), result
 
-    def write(self, recorder, directory, rng):
-        """Lets the writer write, with kills."""
+    def write(self, kind, recorder, directory, rng):
+        """Lets the writer write, with kills, and perhaps with a device that fails. Gives what it says is lost in this boot, or None."""
         boot, options = self.boot(), self.options
-        disturb = subprocess.Popen([sys.executable, __file__, "disturb", directory, str(rng.random())])
+        fails, outages = rng.random() < options.errors, None
+        disturb = subprocess.Popen([sys.executable, __file__, "disturb", directory, str(rng.random()), *(["sync"] if fails else [])])
+        if fails:
+            outages = Outages(kind, recorder, directory, rng, options.error_seconds)
         try:
-            deadline = time.monotonic() + options.limit
-            for kill in range(options.kills, -1, -1):
+            deadline, kills, refusals = time.monotonic() + options.limit, options.kills, 0
+            while True:
+                said = tempfile.TemporaryFile() if outages else None
                 writer = subprocess.Popen(self.in_boot(boot, options.writer, directory), stdout=subprocess.PIPE,
-                                          stdin=subprocess.DEVNULL, start_new_session=True)
+                                          stdin=subprocess.DEVNULL, stderr=said, start_new_session=True)
                 recorder.listen(writer.stdout.fileno())
+                works = recorder.failing is None
                 try:
-                    if kill and self.wait_for_kill(recorder, writer, rng):
+                    if kills and self.wait_for_kill(recorder, writer, rng):
+                        kills -= 1
                         recorder.kills += 1
                         continue
                     writer.wait(max(1, deadline - time.monotonic()))
@@ -505,12 +646,49 @@ class Harness:
                         writer.wait()
                     recorder.deaf()
                     writer.stdout.close()
-                if writer.returncode:
+                if writer.returncode == 0:
+                    return None
+                if not recorder.outages:
                     raise RuntimeError(f"the writer ended with {writer.returncode}")
-                break
+                said.seek(0)
+                why = said.read().decode(errors="replace").strip()
+                if options.verbose:
+                    print(f"writer: {writer.returncode}, {recorder.outages[-1]}: {why}", file=sys.stderr, flush=True)
+                # A device that is gone cannot be read, either, and what is mapped is read by the processor.
+                if writer.returncode != REFUSED and (writer.returncode != -signal.SIGBUS or recorder.outages[-1][0] != "gone"):
+                    return f"with a device that failed for {recorder.outages[-1][0]}, the writer ended with {writer.returncode}: {why}"
+                recorder.refusals += 1
+                # While the device fails, nothing else is to be had. Afterwards, the first one may have begun before.
+                refusals = refusals + 1 if works else 0
+                if refusals == PATIENCE:
+                    recorder.gave_up = why
+                    return None
+                if works and recorder.failing is None and not self.can_write(directory):
+                    recorder.repairs += 1
+                    umount(f"{self.work}/device")
+                    mount_file(f"{self.work}/disk", f"{self.work}/device", kind, options.direct)
+                time.sleep(rng.uniform(0.01, 0.2))
         finally:
+            if outages:
+                outages.stop()
             disturb.kill()
             disturb.wait()
+
+    @staticmethod
+    def can_write(directory):
+        """Whether the file system does: after errors in what it keeps for itself, it only reads."""
+        path = f"{directory}/../probe"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, b"probe")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.remove(path)
+        except OSError:
+            return False
+        return True
 
     @staticmethod
     def wait_for_kill(recorder, writer, rng):
@@ -523,15 +701,15 @@ class Harness:
         return writer.poll() is None
 
     def verify(self, directory, acknowledged, issued):
-        """None, or what the verifier said is lost."""
+        """None, or what the verifier said is lost, or why it refuses to look."""
         command = self.in_boot(self.boot(), self.options.verifier, directory, acknowledged, issued)
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=self.options.limit, check=False)
         except subprocess.TimeoutExpired:
-            return f"the verifier did not end in {self.options.limit} s"
+            return Said(f"the verifier did not end in {self.options.limit} s", False)
         said = done.stdout.decode(errors="replace").strip()
-        return f"the verifier ended with {done.returncode}: {said}" if done.returncode else None
+        return Said(f"the verifier ended with {done.returncode}: {said}", done.returncode == REFUSED) if done.returncode else None
 
     def cut(self, recording, seed, second):
         """One cut, as the seed draws it. With `second`, the repair is recorded."""
@@ -545,13 +723,19 @@ class Harness:
             if second:
                 base = f"{self.work}/second.img"
                 os.rename(image, base)
-                cut.repair, cut.lost = self.record(recording.kind, base, lambda _, data: self.verify(data, acknowledged, issued))
+                cut.repair, said = self.record(recording.kind, base, lambda _, data: self.verify(data, acknowledged, issued))
                 cut.repair.acks, cut.repair.issued = [(0, acknowledged)], issued
+                if recording.may_refuse(at):
+                    cut.repair.outages = [("before", 0, 0, 1)]
                 cut.repair.index()
             else:
                 mount_file(image, directory, recording.kind)
-                cut.lost = self.verify(f"{directory}/data", acknowledged, issued)
+                said = self.verify(f"{directory}/data", acknowledged, issued)
                 umount(directory)
+            if said and said.refused and recording.may_refuse(at):
+                cut.refused = said.what
+            elif said:
+                cut.lost = said.what
         except Unmountable as error:
             cut.lost, cut.unmountable = str(error), True
         return cut
@@ -561,15 +745,29 @@ class Harness:
         base = self.make(kind)
         report = {"fs": kind, "cuts": 0, "lost": 0, "acknowledged": 0, "seconds": 0, "second_cuts": 0, "unflushed": 0,
                   "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0, "record_seconds": 0,
-                  "seed": options.seed}
-        runs = max(1, options.cuts // 100)
+                  "outages": 0, "failed_writes": 0, "refusals": 0, "remounts": 0, "given_up": 0, "refused": 0,
+                  "unmountable_after_errors": 0, "seed": options.seed}
+        runs = max(1, options.cuts // options.each)
         for run in range(runs):
             if options.control and report["lost"]:
                 break
             began = time.monotonic()
             rng = random.Random(f"{options.seed}/{kind}/{run}")
-            recording, _ = self.record(kind, base, lambda recorder, data: self.write(recorder, data, rng))
+            recorders = []
+            recording, lost = self.record(
+                kind, base, lambda recorder, data: recorders.append(recorder) or self.write(kind, recorder, data, rng))
             report["recordings"] += 1
+            report["outages"] += len(recording.outages)
+            report["failed_writes"] += sum(outage[3] for outage in recording.outages)
+            report["refusals"] += recorders[0].refusals
+            report["remounts"] += recorders[0].repairs
+            report["given_up"] += recorders[0].gave_up is not None
+            if recorders[0].gave_up:
+                print(f"given up: {recording.outages}: {recorders[0].gave_up}", file=sys.stderr, flush=True)
+            if lost:
+                report["lost"] += 1
+                if not options.control:
+                    print(f"LOST in the same boot, {options.seed}/{kind}/{run}: {lost}", file=sys.stderr, flush=True)
             report["kills"] += recording.kills
             report["events"] += len(recording.events)
             report["flushes"] += len(recording.flushes)
@@ -589,13 +787,15 @@ class Harness:
                 cut = self.cut(recording, seed, second)
                 report["cuts"] += 1
                 self.count(report, recording, f"{options.seed}-{kind}-recording-{run}", seed, cut)
-                if cut.repair and not cut.lost:
+                if cut.repair and not cut.lost and not cut.refused:
                     seed += "/second"
                     report["second_cuts"] += 1
                     self.count(report, cut.repair, seed.replace("/", "-"), seed, self.cut(cut.repair, seed, False))
         for name in os.listdir(self.work):
             if name.endswith((".img", ".covered")):
                 os.remove(f"{self.work}/{name}")
+        if options.errors == 1 and not report["outages"]:
+            raise RuntimeError("nothing to check: the device has never failed")
         report["seconds"] = round(time.monotonic() - start, 1)
         report["record_seconds"] = round(report["record_seconds"], 1)
         return report
@@ -604,8 +804,14 @@ class Harness:
         options = self.options
         report["unflushed"] += cut.unflushed > 0
         if options.verbose:
-            print(f"{seed}: {cut.did}: {cut.lost or 'there'}", file=sys.stderr, flush=True)
+            print(f"{seed}: {cut.did}: {cut.lost or cut.refused or 'there'}", file=sys.stderr, flush=True)
+        report["refused"] += cut.refused is not None
         if not cut.lost:
+            return
+        if cut.unmountable and recording.outages:
+            # What a file system makes of errors and a cut says nothing about the writer.
+            report["unmountable_after_errors"] += 1
+            print(f"left out {seed}: {cut.did}: {cut.lost}", file=sys.stderr, flush=True)
             return
         report["unmountable" if cut.unmountable else "lost"] += 1
         if options.control:
@@ -646,13 +852,20 @@ def records(path):
 
 def stand_in_write(directory, how):
     """Appends records: `right`; `early`, which acknowledges before it syncs; `never`, which does not sync; `memory`, which writes
-    to shared memory."""
+    to shared memory; `deaf`, which does not hear of errors."""
     path = f"{'/dev/shm' if how == 'memory' else directory}/records"
     print("issued", STAND_IN_RECORDS, flush=True)
     begin = records(path)
+    if how == "right" and begin:
+        # After an error, what the system shows is not what the disk has, and may never be in this file.
+        with open(path, "rb") as read, open(f"{path}.new", "wb") as write:
+            write.write(read.read(begin * RECORD.size))
+            write.flush()
+            os.fsync(write.fileno())
+        os.rename(f"{path}.new", path)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     os.ftruncate(descriptor, begin * RECORD.size)
-    if how in ("right", "early"):
+    if how in ("right", "early", "deaf"):
         os.fsync(descriptor)
         parent = os.open(directory, os.O_RDONLY)
         os.fsync(parent)
@@ -662,6 +875,11 @@ def stand_in_write(directory, how):
         if number % STAND_IN_GROUP == 0:
             if how in ("right", "memory"):
                 os.fdatasync(descriptor)
+            elif how == "deaf":
+                try:
+                    os.fdatasync(descriptor)
+                except OSError:
+                    pass
             print("synced", number, flush=True)
             if how == "early":
                 os.fdatasync(descriptor)
@@ -674,20 +892,27 @@ def stand_in_verify(directory, acknowledged, issued):
         sys.exit(1)
 
 
-def disturb(directory, seed):
-    """Has parts of files written to the device, without a flush, as the system does when it likes."""
+def disturb(directory, seed, syncs=False):
+    """Has parts of files written to the device, without a flush, as the system does when it likes. With `syncs`, somebody else is told of
+    errors now and then."""
     rng = random.Random(seed)
     while True:
         time.sleep(rng.uniform(0.005, 0.1))
-        files = [entry.path for entry in os.scandir(directory) if entry.is_file()]
+        try:
+            files = [entry.path for entry in os.scandir(directory) if entry.is_file()]
+        except OSError:  # the file system has failed, or is mounted again just now
+            files = []
         if not files:
             continue
         try:
             descriptor = os.open(rng.choice(files), os.O_RDONLY)
-        except FileNotFoundError:
+        except OSError:
             continue
         size = max(1, os.fstat(descriptor).st_size)
-        libc.sync_file_range(descriptor, rng.randrange(size), rng.randrange(size) + 1, 2)
+        if syncs and rng.random() < 0.1:
+            libc.fsync(descriptor)
+        else:
+            libc.sync_file_range(descriptor, rng.randrange(size), rng.randrange(size) + 1, 2)
         os.close(descriptor)
 
 
@@ -698,11 +923,15 @@ def skip(why):
 
 def main():
     if sys.argv[1:2] == ["write"]:
-        return stand_in_write(sys.argv[3], sys.argv[2])
+        try:
+            return stand_in_write(sys.argv[3], sys.argv[2])
+        except OSError as error:
+            print(error, file=sys.stderr)
+            return REFUSED
     if sys.argv[1:2] == ["verify"]:
         return stand_in_verify(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     if sys.argv[1:2] == ["disturb"]:
-        return disturb(sys.argv[2], sys.argv[3])
+        return disturb(sys.argv[2], sys.argv[3], sys.argv[4:] == ["sync"])
 
     parser = argparse.ArgumentParser()
     parser.add_argument("writer", nargs="?")
@@ -716,6 +945,9 @@ def main():
         fs=environment("FS", "ext4 xfs btrfs").split(),
         seed=environment("SEED") or str(random.SystemRandom().randrange(1 << 32)),
         kills=int(environment("KILLS", "2")),
+        each=int(environment("EACH", "100")),
+        errors=float(environment("ERRORS", "0")),
+        error_seconds=[float(part) for part in environment("ERROR_SECONDS", "0.3 3").split()],
         second=float(environment("SECOND", "0.2")),
         tear=int(environment("TEAR", "512")),
         size=int(environment("SIZE", "512")),
@@ -757,7 +989,7 @@ def run(options, known, work):
     if options.replay:
         recording = Recording.load(options.replay, f"{work}/base.img")
         cut = harness.cut(recording, options.cut, False)
-        print(f"{options.cut}: {cut.did}: {cut.lost or 'there'}")
+        print(f"{options.cut}: {cut.did}: {cut.lost or cut.refused or 'there'}")
         return 1 if cut.lost else 0
     reports, failed = 0, False
     for kind in options.fs:

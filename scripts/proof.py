@@ -99,9 +99,12 @@ def kill_rows():
 
 def power_rows():
     for system in ("ext4", "xfs", "btrfs"):
-        def form(cuts, seconds):
-            return Form(f"env FS={system} CUTS={cuts} scripts/check power", seconds)
-        yield Row("power", system, form(40, 60), form(500, 600), ("scripts/power-cuts.sh", "scripts/power_cuts.py"))
+        files = ("scripts/power-cuts.sh", "scripts/power_cuts.py")
+        def form(part, cuts, seconds):
+            return Form(f"env FS={system} {cuts} scripts/check power {part}", seconds)
+        yield Row("power", system, form("cuts", "CUTS=40", 60), form("cuts", "CUTS=500", 600), files)
+        yield Row("power", f"{system}, errors before", form("errors", "ERROR_CUTS=40", 60), form("errors", "ERROR_CUTS=300", 600), files)
+        yield Row("power", f"{system}, planted bugs", Form(f"env FS={system} scripts/check power controls", 60), None, files)
 
 
 def fuzz_rows():
@@ -117,6 +120,8 @@ def rows():
         ("threads", "models", Form("scripts/check loom", 400), None, ()),
         ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700), ("tests/faults.rs",)),
         ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None, ("scripts/full-disk.sh",)),
+        ("places", "rings, logs and bits", Form("scripts/check places", 240),
+         Form('env BITS=1000 FS="ext4 xfs btrfs" scripts/check places', 2400), ("scripts/places.sh", "scripts/places.py")),
         ("damage", "bytes and words", Form("scripts/check damage", 60), Form("env DAMAGE=all scripts/check damage", 240),
          ("tests/trees/damage.rs",)),
         ("sanitizers", "AddressSanitizer", Form("scripts/check asan", 300), Form("env EVERYTHING=1 scripts/check asan", 1800), test),
