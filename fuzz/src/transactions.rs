@@ -36,8 +36,8 @@ fn entries(model: &Model, bounds: Bounds) -> impl Iterator<Item = (u64, u64)> {
     model.range(bounds).map(|(&key, &value)| (key, value))
 }
 
-/// Whether no number lies between the bounds.
-fn has_no_keys((from, to): Bounds) -> bool {
+/// The first and the last number between the bounds; `None` if there is none.
+fn ends((from, to): Bounds) -> Option<(u64, u64)> {
     let first = match from {
         Bound::Included(key) => Some(key),
         Bound::Excluded(key) => key.checked_add(1),
@@ -48,7 +48,7 @@ fn has_no_keys((from, to): Bounds) -> bool {
         Bound::Excluded(key) => key.checked_sub(1),
         Bound::Unbounded => Some(u64::MAX),
     };
-    first.zip(last).is_none_or(|(first, last)| first > last)
+    first.zip(last).filter(|(first, last)| first <= last)
 }
 
 /// Why names cannot change as they should.
@@ -297,11 +297,31 @@ impl<'t> Running<'t> {
         }
     }
 
+    /// Whether all that lies between the bounds was read, or written, before.
+    fn has_read(&self, tree: usize, bounds: Bounds) -> bool {
+        let read = self.reads.iter().filter(|read| read.tree == tree).filter_map(|read| ends(read.bounds));
+        let written = self.writes.keys().filter(|(of, _)| *of == tree).map(|&(_, key)| (key, key));
+        let mut known: Vec<(u64, u64)> = read.chain(written).collect();
+        known.sort_unstable();
+        let Some((mut from, to)) = ends(bounds) else { return true };
+        for (first, last) in known {
+            if first <= from && last >= from {
+                if last >= to {
+                    return true;
+                }
+                from = last + 1;
+            }
+        }
+        false
+    }
+
     /// Notes what was read, unless it was something of its own. False: there is a conflict.
     fn note(&mut self, tree: usize, bounds: Bounds, is_own: bool, read: Result<()>, models: &[Model; 2]) -> bool {
         match read {
             // Nothing of the tree was read, so nothing is compared.
-            Ok(()) if is_own || has_no_keys(bounds) => true,
+            Ok(()) if is_own || ends(bounds).is_none() => true,
+            // It is answered from what was read before, with which it is of one moment.
+            Ok(()) if self.has_read(tree, bounds) => true,
             Ok(()) => {
                 assert!(self.reads.iter().all(|read| read.is_as_found(models)), "reads of different moments");
                 let found = entries(&models[tree], bounds).collect();
