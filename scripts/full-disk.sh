@@ -199,7 +199,7 @@ is_promised() {
     lines 1 20000 "$value"
     ends "$what: load" 1 load "$pool" "$scratch/lines" || return 0
     ends "$what: the next change" 1 put "$pool" 1 new || return 0
-    mentions "$what: the next change" "the disk failed"
+    mentions "$what: the next change" "the disk has failed"
     ends "$what: the next one" 1 put "$pool" 1 new || return 0
     # The superblock has had its place from the beginning.
     sync

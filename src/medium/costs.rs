@@ -120,7 +120,8 @@ mod tests {
         Medium::store(&m, MEASURED.start + 64, 7);
         let costs = Costs::measure(&m);
         assert!(costs.round >= 20_000 && costs.line >= 15_000 && costs.copied >= 15_000, "{costs:?}");
-        assert!(costs.order < 1000 && costs.slot < 1000, "{costs:?}");
+        // What does not wait for the medium takes a part of that, however busy the machine is.
+        assert!(costs.order < costs.line / 2 && costs.slot < costs.line / 2, "{costs:?}");
         assert_eq!(Medium::load(&m, MEASURED.start + 64), 7);
     }
 
