@@ -265,7 +265,7 @@ impl DiskFile {
         })
     }
 
-    /// Asks the system to wait for the disk, one caller at a time: it tells an error to one of those who wait.
+    /// Asks the system to wait for the disk, one caller at a time, because it tells an error to one waiting caller only.
     fn wait(&self, what: Call, call: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let _alone = self.0.asking.lock();
         if let Some(failed) = self.failed() {

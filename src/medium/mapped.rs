@@ -195,7 +195,7 @@ impl Mapped {
         Self::existing_with(path, mapping, reach, Wanted::default())
     }
 
-    /// The same, with a journal that is opened as `wanted` says.
+    /// As [`existing`](Self::existing), with a journal that is opened as `wanted` says.
     pub(crate) fn existing_with(
         path: &Path,
         mapping: Mapping,

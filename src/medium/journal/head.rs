@@ -66,10 +66,10 @@ impl Owner {
     }
 
     /// Says whose a ring is from now on, on the disk.
-    pub(super) fn write<R: Memory>(&self, memory: &R, seat: Option<Seat>) -> io::Result<()> {
+    pub(super) fn write<R: Memory>(&self, memory: &R, seat: Seat) -> io::Result<()> {
         let Self { uuid, salt, epoch, nonce, before, boot } = *self;
         let cells = ring::cells(memory.words().len());
-        let seat = seat.map_or(0, |seat| 1 | u64::from(seat.in_memory) << 1 | u64::from(seat.number) << 8);
+        let seat = Seat::encode(Some(seat));
         let bytes: [u8; OWNER * 8] = seal([MAGIC, uuid[0], uuid[1], salt, epoch, nonce, before, boot, cells, seat, 0]);
         let words: Vec<u64> = bytes.chunks_exact(8).map(super::frame::word).collect();
         memory.write_through(0, &words)

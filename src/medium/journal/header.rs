@@ -7,7 +7,11 @@ use std::io;
 
 /// "BRISLOG2".
 const MAGIC: u64 = u64::from_le_bytes(*b"BRISLOG2");
+/// That of the first form, "BRISLOG1".
+const MAGIC_FIRST: u64 = u64::from_le_bytes(*b"BRISLOG1");
 const WORDS: usize = 22;
+/// The words that the two forms have in common.
+const COMMON: usize = 13;
 const BYTES: usize = WORDS * 8;
 const TWINS: [u64; 2] = [0, 4096];
 /// Where the region begins.
@@ -53,7 +57,7 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// 0: there is no ring yet.
-    fn encode(seat: Option<Self>) -> u64 {
+    pub(super) fn encode(seat: Option<Self>) -> u64 {
         seat.map_or(0, |Self { in_memory, number }| 1 | u64::from(in_memory) << 1 | u64::from(number) << 8)
     }
 
@@ -143,9 +147,18 @@ impl Header {
     }
 
     fn encode(&self) -> [u8; BYTES] {
+        // The rest is for builds to come: what they must know, how the pool waits, and an image of it.
+        let mut words = [0; WORDS];
+        words[..COMMON].copy_from_slice(&self.words(MAGIC));
+        words[COMMON..][..3].copy_from_slice(&[self.life.nonce, Seat::encode(self.life.seat), self.life.boot]);
+        seal(words)
+    }
+
+    /// The words that the two forms have in common, as [`of`](Self::of) takes them.
+    fn words(&self, magic: u64) -> [u64; COMMON] {
         let Self { form: _, sequence, uuid, life, from, start, region, number, salt } = *self;
-        let words = [
-            MAGIC,
+        [
+            magic,
             sequence,
             uuid[0],
             uuid[1],
@@ -158,18 +171,7 @@ impl Header {
             region.len,
             number,
             salt,
-            life.nonce,
-            Seat::encode(life.seat),
-            life.boot,
-            // For builds to come: what they must know, how the pool waits, and an image of it.
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ];
-        seal(words)
+        ]
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
@@ -183,7 +185,7 @@ impl Header {
     fn decode_first(bytes: &[u8; 112]) -> Option<Self> {
         let words: [u64; 14] = unseal(bytes)?;
         let life = Epoch { epoch: words[4], nonce: 0, seat: None, boot: 0 };
-        Self::of(u64::from_le_bytes(*b"BRISLOG1"), Form::First, &words, life)
+        Self::of(MAGIC_FIRST, Form::First, &words, life)
     }
 
     /// What the two forms have in common.
@@ -209,24 +211,8 @@ impl Header {
     /// A header of the first form.
     #[cfg(all(test, not(bristlecone_loom)))]
     pub(super) fn encode_first(&self) -> [u8; 112] {
-        let Self { form: _, sequence, uuid, life, from, start, region, number, salt } = *self;
-        let magic = u64::from_le_bytes(*b"BRISLOG1");
-        let words = [
-            magic,
-            sequence,
-            uuid[0],
-            uuid[1],
-            life.epoch,
-            from.at,
-            from.position,
-            start.at,
-            start.position,
-            region.base,
-            region.len,
-            number,
-            salt,
-            0,
-        ];
+        let mut words = [0; COMMON + 1];
+        words[..COMMON].copy_from_slice(&self.words(MAGIC_FIRST));
         seal(words)
     }
 }

@@ -142,7 +142,7 @@ pub(super) fn survey<F: Disk, R: Memory>(
             let last = (end.position..end.position + cells).rfind(filled);
             beyond = beyond.or(last.map(|last| Beyond { position: last + 1 }));
         } else if beyond.is_none() || is_short {
-            count(words, header, (owner, path), terms, is_witnessed, &mut left)?;
+            count(words, (owner, path), terms, is_witnessed, &mut left)?;
         }
     }
     // A ring whose pages are those of the last process says what was synced, and not less.
@@ -199,10 +199,9 @@ fn find_ring<'r, R: Memory>(
     }
 }
 
-/// Counts the cells behind the end of the log (J23).
+/// Counts the cells behind the end of the log, of the ring that is its own (J23).
 fn count(
     words: &[crate::sync::AtomicU64],
-    header: &Header,
     (owner, path): (Owner, &str),
     terms: Terms,
     is_witnessed: bool,
@@ -239,7 +238,7 @@ fn count(
     };
     let is_counted = &contents[..counted];
     left.next = first + counted as u64;
-    left.is_ring = owner.nonce == header.life.nonce;
+    left.is_ring = true;
     left.recovered.from_ring = filled(is_counted);
     left.recovered.incomplete = counted as u64 - filled(is_counted);
     left.recovered.given_up = filled(&contents[counted..]);

@@ -161,7 +161,6 @@ pub(super) fn open<F: Disk, R: Memory>(
         Ok(())
     };
     let survey = if marker.settled {
-        goes_with(&found, &marker, found.start.position)?;
         settled(&found)
     } else {
         noting(left.as_ref(), || survey(&log, &found, (left.as_ref(), &opening.path), opening.terms, again))?
@@ -211,7 +210,7 @@ fn has_entries(frame: &Frame<'_>, len: u64) -> Result<(), Fault> {
 }
 
 impl<F: Disk, R: Memory> Engine<F, R> {
-    /// The same journal in a new epoch, which begins at the end of the log (J7, J20).
+    /// The journal in a new epoch, which begins at the end of the log (J7, J20).
     fn renew(
         mut self,
         end: Mark,
@@ -219,15 +218,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         opening: &Opening,
         ring: impl FnOnce(R) -> Result<(R, Seat), Fault>,
     ) -> Result<Self, Fault> {
-        let before = *self.header.get_mut();
+        let (before, marker, len) = (*self.header.get_mut(), self.applied.lock().marker, self.len());
+        let Self { log, pool, ring: old, .. } = self;
         if !holds(Rule::NewEpoch) {
-            let (marker, len) = (self.applied.lock().marker, self.len());
-            let Self { log, pool, ring, .. } = self;
-            let ring = Ring::new(ring.into_memory(), before.life.nonce, end.position, end.position);
+            let ring = Ring::new(old.into_memory(), before.life.nonce, end.position, end.position);
             return Ok(Self::new((pool, len, marker), (log, before, end), end, ring));
         }
-        let (marker, len) = (self.applied.lock().marker, self.len());
-        let Self { log, pool, ring: old, .. } = self;
         let (memory, seat) = ring(old.into_memory())?;
         let life = Epoch { epoch: epoch + 1, nonce: opening.nonce, seat: Some(seat), boot: opening.terms.boot };
         Ring::clear(&memory);
@@ -240,14 +236,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // The ring before the header that names it, and changes after both.
         let said = || {
             if holds(Rule::RingBeforeHeader) {
-                owner.write(&memory, Some(seat)).map_err(Fault::io("write to the ring"))?;
+                owner.write(&memory, seat).map_err(Fault::io("write to the ring"))?;
             }
             header.write(&log).map_err(Fault::io("write the log's header"))?;
             if holds(Rule::NewEpochSync) {
                 log.sync().map_err(Fault::io("sync the log"))?;
             }
             if !holds(Rule::RingBeforeHeader) {
-                owner.write(&memory, Some(seat)).map_err(Fault::io("write to the ring"))?;
+                owner.write(&memory, seat).map_err(Fault::io("write to the ring"))?;
             }
             Ok(())
         };

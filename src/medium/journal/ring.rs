@@ -59,7 +59,7 @@ pub(super) enum Appended {
     Dropped,
 }
 
-/// What a cell has, to who looks for a position in it.
+/// What the cell of a position has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// The entry at the position.

@@ -85,7 +85,7 @@ impl Memory for SharedFile {
 
     fn bear_witness(&self) {
         let hint = SHORT;
-        // Whoever does not own the file may not. Then the next open counts cells as after a loss of power.
+        // A process that does not own the file may not. Then the next open counts cells as after a loss of power.
         // SAFETY: the command reads one word.
         let _ = unsafe { libc::fcntl(self.file.as_file().as_raw_fd(), SET_HINT, &raw const hint) };
     }
@@ -159,7 +159,7 @@ impl RingFile {
             }
             // A creation was cut; or it is a ring that no log names any more.
             if let Ok(Some(file)) = existing(&place, pool, OFlags::RDWR)
-                && is_blank(&file).map_err(Fault::io("read the ring"))?
+                && super::open::is_blank(&file).map_err(Fault::io("read the ring"))?
             {
                 let made = Self::make(&place, pool, (uuid, seat), file, words(cells));
                 return made.map_err(space());
@@ -214,7 +214,7 @@ impl RingFile {
         })?;
         memory.map.populate()?;
         // Before anything else is in it: cut from here on, it is known again.
-        Owner { uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0 }.write(&memory, Some(seat))?;
+        Owner { uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0 }.write(&memory, seat)?;
         Ok((Self { path: path.to_owned(), seat, file, process: Process::this() }, memory))
     }
 
@@ -290,13 +290,6 @@ pub(super) fn existing(path: &Path, pool: &File, access: OFlags) -> Result<Optio
             Ok(Some(DiskFile::new(file, Role::Ring)))
         }
     }
-}
-
-/// Whether a file has nothing: what is left of a creation that was cut.
-fn is_blank(file: &DiskFile) -> io::Result<bool> {
-    let mut head = vec![0; file.metadata()?.len().min(4096) as usize];
-    file.read(0, &mut head)?;
-    Ok(head.iter().all(|&byte| byte == 0))
 }
 
 fn user() -> u32 {
