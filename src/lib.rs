@@ -171,6 +171,7 @@ mod memory;
 mod node;
 pub mod papers;
 mod pool;
+mod random;
 mod search;
 mod shards;
 #[cfg(all(feature = "crash", debug_assertions, not(test), not(bristlecone_loom)))]

@@ -4,6 +4,7 @@
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, MEASURED, Medium, Step};
+use crate::random::random;
 
 /// "BRISTLEC" in the file's first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BRISTLEC");
@@ -151,8 +152,6 @@ enum Bad {
 
 impl Superblock {
     pub(crate) fn new(geometry: Geometry) -> Self {
-        // The UUID must be unique, not secret. The standard library seeds its hashers from the system's random source.
-        let random = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
         let uuid = [random(), random()];
         let (session, space, boot, marked) = (0, 0, 0, 0);
         let (compat, ro_compat, incompat) = (COMPAT, RO_COMPAT, 0);

@@ -1,6 +1,6 @@
 //! `check`: every broken invariant of a pool.
 
-use crate::opening::{self, Opening};
+use crate::opening::{self, Opening, with_ending};
 use crate::out::{self, Outcome};
 use crate::parse;
 use bristlecone::{Broken, Error, ErrorKind, Pool, Recovery, Report, TreeInfo, Verdict};
@@ -147,12 +147,6 @@ fn keep(log: &Path) -> io::Result<PathBuf> {
 fn sync_directory(of: &Path) -> io::Result<()> {
     let directory = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
 }
 
 pub(crate) fn run(args: Args) -> Outcome {

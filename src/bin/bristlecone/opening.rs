@@ -4,7 +4,7 @@
 use crate::out;
 use bristlecone::{Options, Pool, Recovered, Recovery, Result};
 use clap::ValueEnum;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What counts of a ring that lacks entries before others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,6 +44,13 @@ impl Opening {
         tell(path, &pool);
         Ok(pool)
     }
+}
+
+/// The path of a file beside a pool, which has the pool's name and an ending.
+pub(crate) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
+    let mut path = pool.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }
 
 /// Says on the standard error what is missing of a pool that was opened.

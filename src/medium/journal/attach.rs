@@ -13,6 +13,7 @@ use super::{Journal, first, head, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
+use crate::random::random;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
@@ -302,10 +303,6 @@ fn believe(pool: &DiskFile, log: &DiskFile, ring: Option<&SharedFile>, marker: M
         file.forget_cached().map_err(Fault::io("read the disk again after an error"))?;
     }
     Ok(Marker::read(pool).map_err(Fault::io("read"))?.unwrap_or(marker))
-}
-
-fn random() -> u64 {
-    std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8)
 }
 
 /// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. Whoever may use the pool's file may use

@@ -8,6 +8,7 @@ use super::{Mapped, sync_name};
 use crate::error::Fault;
 use crate::medium::disk_file::DiskFile;
 use crate::medium::journal::Disk;
+use crate::random::random;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,9 +60,8 @@ impl Mapped {
 
 /// A name beside a file that nothing else has.
 fn beside(path: &Path) -> PathBuf {
-    let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     let mut path = path.as_os_str().to_owned();
-    path.push(format!(".anew-{random:016x}"));
+    path.push(format!(".anew-{:016x}", random()));
     path.into()
 }
 

@@ -5,6 +5,7 @@ mod verify;
 pub(crate) mod work;
 
 use crate::numbers::{self, Random};
+use crate::opening::with_ending;
 use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout};
 use crate::scratch::{self, Scratch};
@@ -368,12 +369,6 @@ fn copy(from: &Path, to: &Path) -> Outcome<()> {
 /// The path of a pool's log.
 fn log(pool: &Path) -> PathBuf {
     with_ending(pool, ".log")
-}
-
-fn with_ending(pool: &Path, ending: &str) -> PathBuf {
-    let mut path = pool.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
 }
 
 /// The planted bug: space that is not given back, much more than chance makes of the rest.

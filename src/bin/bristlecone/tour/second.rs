@@ -2,13 +2,14 @@
 //! it.
 
 use crate::numbers::{Keys, Random};
+use crate::opening::with_ending;
 use crate::out::{self, Outcome};
 use crate::pipe::Job;
 use crate::scratch::Scratch;
 use crate::worker;
 use bristlecone::{Journal, PTree, Pool, Recovery};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Keys from one sync to the next.
@@ -44,7 +45,9 @@ pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut
     std::thread::sleep(Duration::from_micros(random.below(3000)));
     let (_, synced) = worker.kill()?;
     let copy = scratch.pool("journal.copy");
-    for (from, to) in [(process.pool.clone(), copy.clone()), (log(&process.pool), log(&copy))] {
+    for (from, to) in
+        [(process.pool.clone(), copy.clone()), (with_ending(&process.pool, ".log"), with_ending(&copy, ".log"))]
+    {
         std::fs::copy(&from, &to).map_err(|error| format!("{}: {error}", to.display()))?;
     }
     let mut found = Found { synced, with_ring: 0, without_ring: 0, lost: 0, broken: Vec::new() };
@@ -52,12 +55,6 @@ pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut
     found.with_ring = look(&process, (&process.pool, Recovery::Whole), &mut found)?;
     found.lost += synced.saturating_sub(found.without_ring) + found.without_ring.saturating_sub(found.with_ring);
     Ok(found)
-}
-
-fn log(pool: &Path) -> PathBuf {
-    let mut log = pool.as_os_str().to_owned();
-    log.push(".log");
-    log.into()
 }
 
 /// Opens a pool that the process left, and returns how many of the first keys are there.
