@@ -17,7 +17,7 @@ mod parking;
 mod imp {
     pub(crate) use super::parking::{Sleep, anyone_sleeps, hand_over};
     pub(crate) use core::hint::spin_loop;
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 
     /// A condition variable that is used with the mutexes of this module.
@@ -62,6 +62,8 @@ mod imp {
 
 #[cfg(bristlecone_loom)]
 mod imp {
+    /// Pointers change seldom, and the words around them order that: so a model does not branch at them.
+    pub(crate) use core::sync::atomic::AtomicPtr;
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{Ordering, fence};

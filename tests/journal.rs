@@ -306,7 +306,7 @@ fn nothing_is_acknowledged_once_the_log_is_removed() {
 }
 
 #[test]
-fn nothing_is_acknowledged_once_the_ring_is_removed() {
+fn a_ring_that_cannot_be_made_again_closes_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pool");
     let pool = open(&path, Journal::OnRequest);
@@ -315,6 +315,9 @@ fn nothing_is_acknowledged_once_the_ring_is_removed() {
     pool.sync().unwrap();
     tree.insert(2, 2).unwrap();
     std::fs::remove_file(with(&path, ".ring")).unwrap();
+    // All the names that it could have are those of others.
+    std::fs::write(with(&path, ".ring"), "somebody's").unwrap();
+    (1..8).for_each(|number| std::fs::write(with(&path, &format!(".ring.{number}")), "somebody's").unwrap());
     for refused in [pool.sync().unwrap_err(), tree.insert(3, 3).unwrap_err(), pool.sync().unwrap_err()] {
         assert!(
             matches!(&refused.kind, ErrorKind::Journal { .. }) && refused.to_string().contains("removed"),
@@ -324,8 +327,43 @@ fn nothing_is_acknowledged_once_the_ring_is_removed() {
     drop(tree);
     pool.close().unwrap_err();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::RingLost { .. }), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Ring { .. } | ErrorKind::RingLost { .. }), "{refused}");
+    std::fs::remove_file(with(&path, ".ring.1")).unwrap();
     assert_eq!(without_ring(&path).tree("t").unwrap().get(1), Some(1));
+}
+
+#[test]
+fn a_ring_that_is_removed_is_made_again() {
+    for place in [RingPlace::Beside, RingPlace::InMemory] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.pool");
+        let pool = Pool::options().capacity(CAPACITY).journal(Journal::OnRequest).ring(place).open(&path).unwrap();
+        let tree = pool.tree("t").unwrap();
+        tree.insert(1, 1).unwrap();
+        for round in 1..4 {
+            let found = rings(&path);
+            std::fs::remove_file(&found[0]).unwrap();
+            tree.insert(round, round).unwrap();
+            pool.sync().unwrap();
+            assert_eq!((pool.journal().unwrap().rings, rings(&path)), (round, found));
+        }
+        // Nothing asks for a ring at a close.
+        std::fs::remove_file(&rings(&path)[0]).unwrap();
+        tree.insert(4, 4).unwrap();
+        drop(tree);
+        pool.close().unwrap();
+        assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn what_was_flushed_into_a_ring_that_was_made_again_is_there_after_a_kill() {
+    for (place, happens) in [("beside", "removed"), ("memory", "removed"), ("beside", "taken")] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.pool");
+        Killed::with(&path, place, happens).is_whole();
+        assert_eq!(with(&path, ".ring.1").exists(), happens == "taken");
+    }
 }
 
 #[test]
@@ -461,6 +499,8 @@ fn a_settled_pool_leaves_what_is_in_the_place_of_its_ring() {
 /// Where a part finds its pool, and where the ring of the pool is.
 const POOL: &str = "BRISTLECONE_TEST_JOURNAL_POOL";
 const RING: &str = "BRISTLECONE_TEST_JOURNAL_RING";
+/// What happens to the ring while a part runs: it is removed now and then, or its place is taken by something else.
+const HAPPENS: &str = "BRISTLECONE_TEST_JOURNAL_HAPPENS";
 /// Keys that a killed process has synced, so many at once, and those that it had flushed after that.
 const SYNCED: u64 = 1000;
 const AT_ONCE: u64 = 100;
@@ -476,9 +516,17 @@ fn inserts_and_is_killed() {
         Ok("memory") => options.ring(RingPlace::InMemory),
         _ => options,
     };
-    let pool = pool.open(path).unwrap();
+    let pool = pool.open(&path).unwrap();
     let tree = pool.tree("t").unwrap();
+    let happens = std::env::var(HAPPENS).unwrap_or_default();
     for key in 0..SYNCED + LATER {
+        if happens == "removed" && [150, 250, 650].contains(&key) || happens == "taken" && key == 150 {
+            let ring = rings(&path).remove(0);
+            std::fs::remove_file(&ring).unwrap();
+            if happens == "taken" {
+                std::fs::write(&ring, "somebody's").unwrap();
+            }
+        }
         tree.insert(key, key * 3).unwrap();
         if key < SYNCED && (key + 1) % AT_ONCE == 0 {
             pool.sync().unwrap();
@@ -496,9 +544,14 @@ struct Killed {
 impl Killed {
     /// Lets another process insert, and be killed, with its ring where it was, `beside` or in `memory`.
     fn new(path: &Path, ring: &str) -> Self {
+        Self::with(path, ring, "")
+    }
+
+    /// Does so while something happens to the ring.
+    fn with(path: &Path, ring: &str, happens: &str) -> Self {
         let mut part = Command::new(std::env::current_exe().unwrap());
         part.args(["--exact", "inserts_and_is_killed", "--ignored", "--nocapture", "--test-threads=1"]);
-        let output = part.env(POOL, path).env(RING, ring).output().unwrap();
+        let output = part.env(POOL, path).env(RING, ring).env(HAPPENS, happens).output().unwrap();
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert_eq!(signal, Some(libc::SIGKILL), "{output:?}");
         Self { path: path.to_owned() }

@@ -4,11 +4,11 @@ use super::beside::{belong_to_those_of, with_ending};
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
-use super::left::{Recovered, RingPlace, Terms, Wanted, reading};
+use super::left::{Recovered, Recovery, RingPlace, Terms, Wanted, reading};
 use super::marker::Marker;
 use super::open::{self, Opening, look};
 use super::ring::Memory;
-use super::shared::{RingFile, SharedFile, is_own};
+use super::shared::{Home, RingFile, SharedFile};
 use super::{Journal, first, head, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
@@ -27,10 +27,9 @@ pub(crate) const LOG: u64 = 32 << 20;
 
 /// The journal of an open pool.
 pub(crate) struct Attached {
-    engine: Arc<Engine<DiskFile, SharedFile>>,
+    engine: Arc<Engine<DiskFile, RingFile>>,
     mode: Journal,
     keeper: Option<Keeper>,
-    ring: RingFile,
     recovered: Recovered,
     process: Process,
 }
@@ -55,14 +54,10 @@ impl Attached {
             log = find_log(path, true)?;
         }
         let log = log.ok_or_else(lost)?;
-        let (mut ring, mut left) = (None, None);
+        let home = Home { path: path.to_owned(), file: pool.clone(), uuid };
         let seat = open::seat(&log, uuid)?;
-        if let Some((file, memory)) =
-            seat.map_or(Ok(None), |seat| RingFile::find(path, pool.as_file(), uuid, seat, true))?
-        {
-            (ring, left) = (Some(file), Some(memory));
-        }
-        let marker = believe(pool, &log, left.as_ref(), marker)?;
+        let left = seat.map_or(Ok(None), |seat| RingFile::find(&home, seat, true))?;
+        let marker = believe((pool, marker), &log, left.as_ref(), wanted.recovery)?;
         let marker = open::fitting(pool, &log, marker)?;
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
         let was_in_memory = seat.is_some_and(|seat| seat.in_memory);
@@ -70,20 +65,20 @@ impl Attached {
         let opening = Opening {
             terms: Terms { boot, recovery: wanted.recovery },
             nonce: random(),
-            path: shared::place(path, uuid, seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
+            path: home.place(seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
         };
-        let mut used = None;
-        let renew = |left: Option<SharedFile>| {
-            let (found, replaced) = match ring.take().zip(left) {
-                Some((file, memory)) if file.seat.in_memory != in_memory => {
-                    (None, is_own(&memory, uuid).then_some(file))
+        let mut replaced = None;
+        let renew = |left: Option<RingFile>| {
+            let found = match left {
+                Some(ring) if ring.seat.in_memory != in_memory => {
+                    replaced = ring.is_own().then_some(ring);
+                    None
                 }
-                found => (found, None),
+                found => found,
             };
-            let (file, memory) = RingFile::renewed(path, pool.as_file(), uuid, len, in_memory, found)?;
-            let seat = file.seat;
-            used = Some((file, replaced));
-            Ok((memory, seat))
+            let ring = RingFile::renewed(&home, len, in_memory, found)?;
+            let seat = ring.seat;
+            Ok((ring, seat))
         };
         let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)?;
         let engine = Arc::new(engine);
@@ -92,11 +87,11 @@ impl Attached {
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
         }
         let keeper = Some(Keeper::new(&engine).map_err(Fault::io("start a thread"))?);
-        let (ring, replaced) = used.ok_or_else(lost)?;
         let recovered = Recovered { without_ring: recovered.without_ring || has_lost, ..recovered };
         // The header names the other one by now.
         replaced.iter().for_each(RingFile::remove);
-        Ok(Self { engine, mode: Journal::Each, keeper, ring, recovered, process: Process::this() })
+        engine.ring.memory().remove_part();
+        Ok(Self { engine, mode: Journal::Each, keeper, recovered, process: Process::this() })
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.
@@ -122,12 +117,12 @@ impl Attached {
             return Ok(JournalStat { log: header.region.len, recovered, ..JournalStat::default() });
         }
         let seat = open::seat(&log, marker.uuid)?.filter(|_| !marker.settled);
-        let ring = seat.map_or(Ok(None), |seat| RingFile::find(path, pool.as_file(), marker.uuid, seat, false))?;
-        let memory = ring.as_ref().map(|(_, memory)| memory);
-        let marker = believe(pool, &log, memory, marker)?;
-        let place = seat.map_or_else(String::new, |seat| shared::place(path, marker.uuid, seat).display().to_string());
+        let home = Home { path: path.to_owned(), file: pool.clone(), uuid: marker.uuid };
+        let ring = seat.map_or(Ok(None), |seat| RingFile::find(&home, seat, false))?;
+        let marker = believe((pool, marker), &log, ring.as_ref(), wanted.recovery)?;
+        let place = seat.map_or_else(String::new, |seat| home.place(seat).display().to_string());
         let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
-        look((pool, &marker), &log, memory, &opening, store)
+        look((pool, &marker), &log, ring.as_ref(), &opening, store)
     }
 
     #[inline]
@@ -153,8 +148,9 @@ impl Attached {
     /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next process.
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.engine.settle()?;
-        if self.ring.seat.in_memory {
-            self.ring.remove();
+        let ring = self.engine.ring.memory();
+        if ring.seat.in_memory {
+            ring.remove();
         }
         Ok(())
     }
@@ -295,8 +291,16 @@ fn give_up_first(
 }
 
 /// The marker, if what the system shows can be believed. Else the files are read from the disk (J30).
-fn believe(pool: &DiskFile, log: &DiskFile, ring: Option<&SharedFile>, marker: Marker) -> Result<Marker, Fault> {
-    if !ring.is_some_and(|ring| head::has_failed(ring.words())) {
+fn believe(
+    (pool, marker): (&DiskFile, Marker),
+    log: &DiskFile,
+    ring: Option<&RingFile>,
+    recovery: Recovery,
+) -> Result<Marker, Fault> {
+    // With a ring that is lost, what it would say of failures is lost, too.
+    let is_doubtful =
+        ring.map_or(recovery != Recovery::Whole && !marker.settled, |ring| head::has_failed(ring.words()));
+    if !is_doubtful {
         return Ok(marker);
     }
     for file in [pool, log] {
@@ -363,12 +367,13 @@ pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2]) -> Result<(), 
 /// Removes the log of a pool that has no journal any more, and its rings.
 pub(crate) fn remove_log(path: &Path, uuid: [u64; 2]) {
     let (Ok(Some(log)), Ok(pool)) = (find_log(path, false), File::open(path)) else { return };
+    let home = Home { path: path.to_owned(), file: DiskFile::new(pool, Role::Pool), uuid };
     if !open::is_log_of(&log, uuid) {
         return;
     }
     if let Ok(Some(seat)) = open::seat(&log, uuid)
-        && let Ok(Some((ring, memory))) = RingFile::find(path, &pool, uuid, seat, true)
-        && is_own(&memory, uuid)
+        && let Ok(Some(ring)) = RingFile::find(&home, seat, true)
+        && ring.is_own()
     {
         ring.remove();
     }

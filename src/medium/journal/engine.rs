@@ -14,7 +14,7 @@ use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
 use crate::medium::disk_file::{Failed, is_room_missing};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence, spin_loop, yield_now};
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -87,7 +87,7 @@ pub(super) struct Lead {
     pub(super) end: Mark,
     pub(super) region: Region,
     /// For what does not change in an epoch.
-    header: Header,
+    pub(super) header: Header,
     body: Body,
 }
 
@@ -133,6 +133,7 @@ struct Counts {
     pool: AtomicU64,
     checkpoints: AtomicU64,
     waits: AtomicU64,
+    rings: AtomicU64,
 }
 
 /// Numbers about the journal of a pool.
@@ -159,6 +160,8 @@ pub struct JournalStat {
     pub checkpoints: u64,
     /// How often a thread had to wait since then, because the ring was full.
     pub waits: u64,
+    /// How often another ring was made since then, because the one before had lost its name.
+    pub rings: u64,
     /// What the open found of a process that did not close the pool in order.
     pub recovered: Recovered,
 }
@@ -321,9 +324,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
         // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
-        let _ = self.lead_until(|| self.ring.has_room(position), || goal);
-        // After a failure, whoever has taken an earlier position finds the same room, or less (J13).
-        if self.ring.has_room(position) {
+        let has_room = self.lead_until(|| self.ring.has_room(position), || goal).is_ok();
+        // After a failure, whoever has taken an earlier position finds the same room, or less (J13). Without one, whoever shuts the
+        // ring since waits for this position.
+        if has_room || self.ring.has_room(position) {
             self.ring.fill(position, entry, load);
         }
     }
@@ -364,6 +368,31 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.lead_until(|| self.ring.synced() >= next, || self.ring.next())
     }
 
+    /// Lets those who wait look again.
+    fn wake(&self) {
+        // Whoever has waited must have seen what has changed, or be waiting by now.
+        drop(self.lead.lock());
+        if holds(Rule::Wake) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Lets nobody fill cells of the ring from a position on, which it returns, and no change begin.
+    pub(super) fn shut_ring(&self) -> u64 {
+        self.gate.fetch_or(CROWDED, Ordering::Relaxed);
+        let first = self.ring.shut();
+        self.wake();
+        first
+    }
+
+    /// Takes that back.
+    pub(super) fn open_ring(&self) {
+        self.counts.rings.fetch_add(1, Ordering::Relaxed);
+        self.ring.open();
+        self.look_for_room();
+        self.wake();
+    }
+
     /// Waits until something is done, by leading if nobody else does: by syncing all positions below `goal`.
     #[cold]
     fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64) -> io::Result<()> {
@@ -380,6 +409,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     drop(lead);
                     let mut leading = Leading { engine: self, lead: Some(mine) };
                     let led = leading.write_out(goal(), Holes::Wait).and_then(|()| leading.sync());
+                    let led = led.and_then(|()| leading.replace_ring());
                     drop(leading);
                     led.map_err(|fault| self.fail(fault))?;
                     self.lead.lock()
@@ -435,11 +465,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
         };
         // The next process must know of it, too, and what the system shows may hide it (J29).
-        head::note_failed(self.ring.memory().words(), true);
+        let note = || head::note_failed(self.ring.memory().words(), true);
+        note();
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
             self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
         }
+        // A ring that has taken the place of the other one meanwhile, unless that sees the failure.
+        fence(Ordering::SeqCst);
+        note();
     }
 
     /// Applies the part of the log that is on the disk to the pool file, and forgets it. Called by one thread at a time, which
@@ -577,10 +611,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later (J28).
     pub(crate) fn vouch(&self) -> io::Result<()> {
         self.check()?;
-        let words = self.ring.memory().words();
-        let said: Vec<u64> = words[head::ON_DISK_SECTOR].iter().map(|word| word.load(Ordering::Acquire)).collect();
         let synced = self.ring.synced();
-        let written = self.ring.memory().write_through(head::ON_DISK_SECTOR.start, &said);
+        let written = head::write_through(self.ring.memory());
         self.vouched.store(synced, Ordering::Release);
         written.map_err(|error| self.fail(Fault::io("write to the ring")(error)))
     }
@@ -590,7 +622,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
-        let synced = synced.and_then(|()| self.is_something_gone().map_or(Ok(()), |what| Err(gone(what))));
+        let is_lost = synced.is_ok() && self.log.is_gone() && !self.pool.is_gone();
+        let synced = if is_lost { Err(lost_log()) } else { synced };
         if !holds(Rule::NotedAlone) {
             drop(alone);
             yield_now();
@@ -598,17 +631,6 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
         // Before anybody else asks the system, which would not mention it again.
         synced.inspect_err(|fault| self.note(fault))
-    }
-
-    /// The log or the ring, if it was removed, so that nobody will find what it has. Of a pool that is gone itself nobody expects
-    /// anything.
-    fn is_something_gone(&self) -> Option<&'static str> {
-        let gone = match (self.log.is_gone(), self.ring.memory().is_gone()) {
-            (true, _) => "sync the log, which was removed",
-            (false, true) => "go on without the ring, which was removed",
-            (false, false) => return None,
-        };
-        (!self.pool.is_gone()).then_some(gone)
     }
 
     /// Numbers about the journal.
@@ -626,6 +648,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             pool_written: count(&self.counts.pool),
             checkpoints: count(&self.counts.checkpoints),
             waits: count(&self.counts.waits),
+            rings: count(&self.counts.rings),
             recovered: Recovered::default(),
         }
     }
@@ -744,7 +767,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         Self::sync_all(engine, lead)
     }
 
-    fn parts(&mut self) -> (&'e Engine<F, R>, &mut Lead) {
+    pub(super) fn parts(&mut self) -> (&'e Engine<F, R>, &mut Lead) {
         (self.engine, self.lead.as_mut().expect("it was not given back"))
     }
 
@@ -766,11 +789,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         engine.ring.note(lead.header.salt, engine.on_disk());
         drop(durable);
         engine.look_for_room();
-        // Whoever has waited for room must have seen this, or be waiting by now.
-        drop(engine.lead.lock());
-        if holds(Rule::Wake) {
-            engine.changed.notify_all();
-        }
+        engine.wake();
         // The first sync after what was vouched for wakes the thread that vouches.
         if engine.vouching.swap(1, Ordering::AcqRel) == 0
             && let Some(threads) = engine.threads.get()
@@ -785,8 +804,8 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     }
 }
 
-fn gone(doing: &'static str) -> Fault {
-    Fault::io(doing)(io::ErrorKind::NotFound.into())
+fn lost_log() -> Fault {
+    Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
 }
 
 fn damaged_cell() -> Fault {

@@ -9,7 +9,7 @@
 //! The first sector is written as a whole, and through. The others are words that are stored one by one.
 
 use super::frame::OnDisk;
-use super::header::{Header, Seat};
+use super::header::{Epoch, Header, Seat};
 use super::ring::{self, Memory, Sum};
 use super::sealed::{seal, unseal};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -23,7 +23,7 @@ pub(super) const WORDS: usize = if cfg!(bristlecone_loom) { 16 } else { 256 };
 const OWNER: usize = 11;
 const ON_DISK: [usize; 2] = if cfg!(bristlecone_loom) { [0, 4] } else { [64, 68] };
 /// The sector that says what is on the disk.
-pub(super) const ON_DISK_SECTOR: std::ops::Range<usize> = 64..128;
+const ON_DISK_SECTOR: std::ops::Range<usize> = if cfg!(bristlecone_loom) { 0..8 } else { 64..128 };
 const FAILED: usize = if cfg!(bristlecone_loom) { 12 } else { 128 };
 
 /// Whose a ring is.
@@ -36,6 +36,7 @@ pub(super) struct Owner {
     /// The nonce of the epoch before.
     pub(super) before: u64,
     pub(super) boot: u64,
+    pub(super) seat: Option<Seat>,
 }
 
 /// What a ring is to a log (J21).
@@ -60,16 +61,23 @@ impl Owner {
             bytes.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
         }
         let found: [u64; OWNER] = unseal(&bytes)?;
-        let [magic, first, second, salt, epoch, nonce, before, boot, has, _seat, _] = found;
+        let [magic, first, second, salt, epoch, nonce, before, boot, has, seat, _] = found;
         let is_one = magic == MAGIC && has == cells && cells.is_power_of_two();
-        is_one.then_some(Self { uuid: [first, second], salt, epoch, nonce, before, boot })
+        let seat = Seat::decode(seat)?;
+        is_one.then_some(Self { uuid: [first, second], salt, epoch, nonce, before, boot, seat })
+    }
+
+    /// Whose the ring of an epoch is that comes after a header.
+    pub(super) fn of(before: &Header, life: Epoch) -> Self {
+        let Header { uuid, salt, life: Epoch { nonce, .. }, .. } = *before;
+        Self { uuid, salt, epoch: life.epoch, nonce: life.nonce, before: nonce, boot: life.boot, seat: life.seat }
     }
 
     /// Says whose a ring is from now on, on the disk.
-    pub(super) fn write<R: Memory>(&self, memory: &R, seat: Seat) -> io::Result<()> {
-        let Self { uuid, salt, epoch, nonce, before, boot } = *self;
+    pub(super) fn write<R: Memory>(&self, memory: &R) -> io::Result<()> {
+        let Self { uuid, salt, epoch, nonce, before, boot, seat } = *self;
         let cells = ring::cells(memory.words().len());
-        let seat = Seat::encode(Some(seat));
+        let seat = Seat::encode(seat);
         let bytes: [u8; OWNER * 8] = seal([MAGIC, uuid[0], uuid[1], salt, epoch, nonce, before, boot, cells, seat, 0]);
         let words: Vec<u64> = bytes.chunks_exact(8).map(super::frame::word).collect();
         memory.write_through(0, &words)
@@ -101,6 +109,20 @@ pub(super) fn note(words: &[AtomicU64], salt: u64, known: OnDisk) {
         words[copy + 1].store(known.sequence, Ordering::Relaxed);
         words[copy + 2].store(check(salt, known), Ordering::Release);
     }
+}
+
+/// Writes through what was noted.
+pub(super) fn write_through<R: Memory>(memory: &R) -> io::Result<()> {
+    let words = &memory.words()[ON_DISK_SECTOR];
+    let noted: Vec<u64> = words.iter().map(|word| word.load(Ordering::Acquire)).collect();
+    memory.write_through(ON_DISK_SECTOR.start, &noted)
+}
+
+/// Makes a ring that has nothing that of an epoch which a header is about to name, and which begins at a position.
+pub(super) fn begin<R: Memory>(memory: &R, before: &Header, life: Epoch, position: u64) -> io::Result<()> {
+    memory.bear_witness();
+    note(memory.words(), before.salt, OnDisk { synced: position, sequence: before.sequence });
+    Owner::of(before, life).write(memory)
 }
 
 /// What is on the disk, at least, of the log with this salt; `None` if neither of the copies is whole.

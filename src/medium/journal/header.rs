@@ -61,7 +61,7 @@ impl Seat {
         seat.map_or(0, |Self { in_memory, number }| 1 | u64::from(in_memory) << 1 | u64::from(number) << 8)
     }
 
-    fn decode(word: u64) -> Option<Option<Self>> {
+    pub(super) fn decode(word: u64) -> Option<Option<Self>> {
         let seat = Self { in_memory: word & 2 != 0, number: (word >> 8) as u8 };
         if word == 0 { Some(None) } else { (Self::encode(Some(seat)) == word).then_some(Some(seat)) }
     }

@@ -1,6 +1,6 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J31, and what a cut at each step leaves.
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J32, and what a cut at each step leaves.
 
 #![cfg_attr(
     any(not(target_os = "linux"), bristlecone_loom),
@@ -35,6 +35,7 @@ mod marker;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 mod open;
+mod replace;
 mod ring;
 mod rule;
 mod sealed;

@@ -6,7 +6,7 @@
 use super::disk::Disk;
 use super::engine::Engine;
 use super::frame::{Mark, entries, word};
-use super::header::Header;
+use super::header::{Header, Seat};
 use super::log::Frames;
 use super::marker::Marker;
 use super::open;
@@ -110,8 +110,26 @@ impl Disk for ModelDisk {
     }
 }
 
+/// A ring, and what the next process finds under its name.
 #[derive(Clone)]
-struct ModelMemory(std::sync::Arc<[AtomicU64]>);
+struct ModelMemory(Words, std::sync::Arc<Mutex<Option<Words>>>);
+
+type Words = std::sync::Arc<[AtomicU64]>;
+
+impl ModelMemory {
+    fn new(cells: u64) -> Self {
+        let words: Words = (0..super::ring::words(cells)).map(|_| AtomicU64::new(0)).collect();
+        Self(words.clone(), std::sync::Arc::new(Mutex::new(Some(words))))
+    }
+
+    fn lose_name(&self) {
+        *self.1.lock().unwrap() = None;
+    }
+
+    fn found(&self) -> Option<Words> {
+        self.1.lock().unwrap().clone()
+    }
+}
 
 impl Memory for ModelMemory {
     fn words(&self) -> &[AtomicU64] {
@@ -134,7 +152,17 @@ impl Memory for ModelMemory {
     }
 
     fn is_gone(&self) -> bool {
-        false
+        !self.found().is_some_and(|found| std::sync::Arc::ptr_eq(&found, &self.0))
+    }
+
+    fn another(&self) -> io::Result<(Self, Seat)> {
+        let cells = super::ring::cells(self.0.len());
+        Ok((Self(Self::new(cells).0, self.1.clone()), Seat { in_memory: false, number: 0 }))
+    }
+
+    fn name(&self) -> io::Result<()> {
+        *self.1.lock().unwrap() = Some(self.0.clone());
+        Ok(())
     }
 }
 
@@ -156,7 +184,7 @@ impl World {
         open::create(&log, UUID, 4096, 1).unwrap();
         open::adopt(&pool, &log, UUID).unwrap();
         let header = Header::read(&log).unwrap().unwrap();
-        let memory = ModelMemory((0..super::ring::words(cells)).map(|_| AtomicU64::new(0)).collect());
+        let memory = ModelMemory::new(cells);
         let marker = Marker::read(&pool).unwrap().unwrap();
         let ring = Ring::new(memory.clone(), header.life.nonce, 0, 0);
         let start = Mark::default();
@@ -214,7 +242,8 @@ impl World {
         let mut body = super::frame::Body::default();
         body.clear();
         for position in frames.end().position..self.engine.ring.next() {
-            take_left(&self.memory.0, header.life.nonce, position, LEN, &mut body);
+            let found = self.memory.found().expect("found wrong: there is no ring");
+            take_left(&found, header.life.nonce, position, LEN, &mut body);
         }
         all.extend(entries(body.entries(), LEN).map(|entry| {
             let (entry, words) = entry.expect("found wrong: no entry");
@@ -475,4 +504,37 @@ fn loom_journal_failure_beside_a_checkpoint() {
 #[should_panic = "found wrong"]
 fn loom_journal_failure_that_is_noted_late_is_found_wrong() {
     failure_beside_a_checkpoint(Some(Rule::NotedAlone));
+}
+
+/// The ring loses its name, and the next sync makes another one, while others flush.
+fn replaced_ring(left_out: Option<Rule>) {
+    model(
+        2,
+        left_out,
+        2,
+        |world| {
+            world.change(0, 1);
+            world.memory.lose_name();
+        },
+        [|world| world.sync(), |world| (1..=2).for_each(|value| world.change(1, value))],
+        |world| {
+            let left = world.left();
+            let of_word =
+                |word: usize| left.iter().filter(|(of, _)| *of == word).map(|&(_, value)| value).collect::<Vec<_>>();
+            assert_eq!((of_word(0), of_word(1)), (vec![1], vec![1, 2]), "found wrong");
+            all_is_there(world, &[(0, 1), (1, 1), (1, 2)]);
+        },
+    );
+}
+
+#[test]
+fn loom_journal_ring_that_is_replaced() {
+    replaced_ring(None);
+}
+
+/// An entry is filled into the ring that nobody finds.
+#[test]
+#[should_panic]
+fn loom_journal_ring_that_is_replaced_while_others_fill_it_is_found_wrong() {
+    replaced_ring(Some(Rule::Shut));
 }

@@ -4,7 +4,7 @@ use super::apply::damaged;
 use super::disk::Disk;
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, entries, word};
-use super::head::{Owner, note_failed};
+use super::head::{self, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
@@ -167,13 +167,8 @@ pub(super) fn open<F: Disk, R: Memory>(
     };
     let Left { end, next, epoch, is_ring, recovered } = survey;
     goes_with(&found, &marker, next)?;
-    if holds(Rule::Unsettled) {
-        // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
-        marker.settled = false;
-        let written = || marker.write_through(&pool).map_err(Fault::io("write to the pool"));
-        noting(left.as_ref(), written)?;
-    }
-    marker.number = marker.number.max(found.number);
+    let Terms { boot, .. } = opening.terms;
+    let life = Epoch { epoch: epoch + 1, nonce: opening.nonce, seat: None, boot };
     let mut renew = Some(renew);
     let mut renewed = |left| renew.take().map_or(Err(ErrorKind::NotFound.into()), |renew| renew(left));
     // A ring that has nothing is made anew before, and any other one when the log has what it has.
@@ -181,6 +176,20 @@ pub(super) fn open<F: Disk, R: Memory>(
         Some(ring) if is_ring => (ring, None),
         other => renewed(other).map(|(ring, seat)| (ring, Some(seat)))?,
     };
+    if let Some(seat) = seat.filter(|_| marker.settled && holds(Rule::RingBeforeMarker)) {
+        // From the marker on, the ring is asked for.
+        let life = Epoch { seat: Some(seat), ..life };
+        Ring::clear(&memory);
+        let begun = || head::begin(&memory, &found, life, end.position).map_err(Fault::io("write to the ring"));
+        noting(Some(&memory), begun)?;
+    }
+    if holds(Rule::Unsettled) {
+        // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
+        marker.settled = false;
+        let written = || marker.write_through(&pool).map_err(Fault::io("write to the pool"));
+        noting(Some(&memory), written)?;
+    }
+    marker.number = marker.number.max(found.number);
     let ring = Ring::new(memory, found.life.nonce, end.position, next);
     let old = Engine::new((pool, len, marker), (log, found, end), found.start, ring);
     let end = old.lead(|leading| {
@@ -189,7 +198,7 @@ pub(super) fn open<F: Disk, R: Memory>(
     })?;
     // Not before the sync (J12).
     old.apply(&mut old.applied.lock(), false)?;
-    let engine = old.renew(end, epoch, opening, |ring| match seat {
+    let engine = old.renew(end, life, |ring| match seat {
         Some(seat) => Ok((ring, seat)),
         None => renewed(Some(ring)),
     })?;
@@ -214,8 +223,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     fn renew(
         mut self,
         end: Mark,
-        epoch: u64,
-        opening: &Opening,
+        life: Epoch,
         ring: impl FnOnce(R) -> Result<(R, Seat), Fault>,
     ) -> Result<Self, Fault> {
         let (before, marker, len) = (*self.header.get_mut(), self.applied.lock().marker, self.len());
@@ -225,25 +233,21 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             return Ok(Self::new((pool, len, marker), (log, before, end), end, ring));
         }
         let (memory, seat) = ring(old.into_memory())?;
-        let life = Epoch { epoch: epoch + 1, nonce: opening.nonce, seat: Some(seat), boot: opening.terms.boot };
+        let life = Epoch { seat: Some(seat), ..life };
         Ring::clear(&memory);
-        memory.bear_witness();
-        let Header { uuid, salt, life: Epoch { nonce: nonce_before, .. }, .. } = before;
-        let known = OnDisk { synced: end.position, sequence: before.sequence };
-        super::head::note(memory.words(), salt, known);
-        let owner = Owner { uuid, salt, epoch: life.epoch, nonce: life.nonce, before: nonce_before, boot: life.boot };
         let mut header = Header { life, from: end, ..before };
         // The ring before the header that names it, and changes after both.
         let said = || {
+            let begin = || head::begin(&memory, &before, life, end.position).map_err(Fault::io("write to the ring"));
             if holds(Rule::RingBeforeHeader) {
-                owner.write(&memory, seat).map_err(Fault::io("write to the ring"))?;
+                begin()?;
             }
             header.write(&log).map_err(Fault::io("write the log's header"))?;
             if holds(Rule::NewEpochSync) {
                 log.sync().map_err(Fault::io("sync the log"))?;
             }
             if !holds(Rule::RingBeforeHeader) {
-                owner.write(&memory, seat).map_err(Fault::io("write to the ring"))?;
+                begin()?;
             }
             Ok(())
         };
@@ -251,7 +255,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // What the system shows was read from the disk, or written to it, since something failed (J30).
         note_failed(memory.words(), false);
         let ring = Ring::new(memory, life.nonce, end.position, end.position);
-        ring.note(salt, OnDisk { synced: end.position, sequence: header.sequence });
+        ring.note(header.salt, OnDisk { synced: end.position, sequence: header.sequence });
         Ok(Self::new((pool, len, marker), (log, header, end), end, ring))
     }
 }

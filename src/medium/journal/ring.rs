@@ -4,12 +4,14 @@
 
 use super::frame::{Body, Entry, OnDisk};
 use super::head;
+use super::header::Seat;
 use super::rule::{Rule, holds};
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use std::io;
+use std::ptr;
 
 /// Words that the next process finds as this one left them.
-pub(crate) trait Memory: Send + Sync + 'static {
+pub(crate) trait Memory: Send + Sync + Sized + 'static {
     /// The words.
     fn words(&self) -> &[AtomicU64];
 
@@ -27,6 +29,13 @@ pub(crate) trait Memory: Send + Sync + 'static {
 
     /// Whether the next process will not find it.
     fn is_gone(&self) -> bool;
+
+    /// As many words in place of these, which are gone, all of them 0; and the seat that is free for them. The next process does not
+    /// find them before they are [named](Self::name).
+    fn another(&self) -> io::Result<(Self, Seat)>;
+
+    /// Lets the next process find what [`another`](Self::another) has made, also after a loss of power.
+    fn name(&self) -> io::Result<()>;
 }
 
 /// Words of a cell.
@@ -73,16 +82,30 @@ pub(super) enum Content {
 }
 
 pub(super) struct Ring<R> {
-    memory: R,
-    /// That of the epoch.
-    nonce: u64,
+    /// What the next process will find: the last of `all`.
+    now: AtomicPtr<Cells<R>>,
+    /// A thread may still look at one that was replaced, to note a failure.
+    all: Mutex<Vec<Box<Cells<R>>>>,
     /// One less than the number of cells.
     mask: u64,
     /// The next position.
     next: Alone,
+    /// Positions below this one have a cell to fill.
+    room: Alone,
     /// All positions below this one are in the log, and on the disk.
-    synced: Alone,
+    synced: AtomicU64,
+    /// No position from here on is filled.
+    limit: AtomicU64,
 }
+
+/// The cells of an epoch.
+struct Cells<R> {
+    memory: R,
+    nonce: u64,
+}
+
+/// Nothing limits the positions.
+const NO_LIMIT: u64 = u64::MAX;
 
 impl<R: Memory> Ring<R> {
     /// A ring in this memory; the positions below `synced` are in the log, and those below `next` are taken.
@@ -90,7 +113,31 @@ impl<R: Memory> Ring<R> {
         let cells = cells(memory.words().len());
         assert!(cells.is_power_of_two(), "the number of cells is a power of two");
         let alone = |value| Alone(AtomicU64::new(value));
-        Self { memory, nonce, mask: cells - 1, next: alone(next), synced: alone(synced) }
+        let ring = Self {
+            now: AtomicPtr::new(ptr::null_mut()),
+            all: Mutex::new(Vec::new()),
+            mask: cells - 1,
+            next: alone(next),
+            room: alone(synced + cells),
+            synced: AtomicU64::new(synced),
+            limit: AtomicU64::new(NO_LIMIT),
+        };
+        ring.use_now(memory, nonce);
+        ring
+    }
+
+    fn use_now(&self, memory: R, nonce: u64) {
+        let mut all = self.all.lock();
+        all.push(Box::new(Cells { memory, nonce }));
+        let now = all.last().map_or(ptr::null(), |cells| ptr::from_ref::<Cells<R>>(cells));
+        self.now.store(now.cast_mut(), Ordering::Release);
+    }
+
+    #[inline]
+    fn now(&self) -> &Cells<R> {
+        // SAFETY: `new` has set it, and every later value points to another one of `all`, none of which is moved or dropped before
+        // `self`; nobody has a unique reference to any.
+        unsafe { &*self.now.load(Ordering::Acquire) }
     }
 
     /// Takes back that the cells of a ring's memory have anything.
@@ -100,12 +147,41 @@ impl<R: Memory> Ring<R> {
         fence(Ordering::Release);
     }
 
-    pub(super) fn into_memory(self) -> R {
-        self.memory
+    pub(super) fn into_memory(mut self) -> R {
+        self.all.get_mut().pop().expect("there is one from the start").memory
     }
 
     pub(super) fn memory(&self) -> &R {
-        &self.memory
+        &self.now().memory
+    }
+
+    /// Lets no more positions be filled. Returns which one is the first of those: all below have a cell, or get one when there is
+    /// room, and nobody touches a cell when they are filled.
+    pub(super) fn shut(&self) -> u64 {
+        if !holds(Rule::Shut) {
+            return self.next();
+        }
+        self.limit_to(0);
+        // Whoever takes a position after this finds the limit. Whoever has taken one before may find it, and waits until the next one.
+        let first = self.next.0.fetch_add(0, Ordering::AcqRel) & !CLOSED;
+        self.limit_to(first);
+        first
+    }
+
+    /// Goes on with other memory, of an epoch with another nonce. The ring is shut, and all that was filled is in the log.
+    pub(super) fn replace(&self, memory: R, nonce: u64) {
+        assert_eq!(cells(memory.words().len()), self.cells(), "another ring has as many cells");
+        self.use_now(memory, nonce);
+    }
+
+    /// Lets positions be filled again.
+    pub(super) fn open(&self) {
+        self.limit_to(NO_LIMIT);
+    }
+
+    fn limit_to(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.set_synced(self.synced());
     }
 
     pub(super) fn cells(&self) -> u64 {
@@ -121,25 +197,27 @@ impl<R: Memory> Ring<R> {
     /// All positions below this one are on the disk.
     #[inline]
     pub(super) fn synced(&self) -> u64 {
-        self.synced.0.load(Ordering::Acquire)
+        self.synced.load(Ordering::Acquire)
     }
 
-    /// Says that all positions below this one are on the disk.
+    /// Says that all positions below this one are on the disk. Called by the leader.
     pub(super) fn set_synced(&self, position: u64) {
-        self.synced.0.store(position, Ordering::Release);
+        self.synced.store(position, Ordering::Release);
+        let room = (position + self.cells()).min(self.limit.load(Ordering::Relaxed));
+        self.room.0.store(room, Ordering::Release);
     }
 
     /// Says so to the next process, too, of the log with this salt (J24).
     pub(super) fn note(&self, salt: u64, known: OnDisk) {
         if holds(Rule::RingSynced) {
-            head::note(self.memory.words(), salt, known);
+            head::note(self.memory().words(), salt, known);
         }
     }
 
     /// Whether a position's cell is free.
     #[inline]
     pub(super) fn has_room(&self, position: u64) -> bool {
-        position < self.synced() + self.cells()
+        position < self.room.0.load(Ordering::Acquire)
     }
 
     /// Whether an eighth of the ring ends at a position.
@@ -166,14 +244,15 @@ impl<R: Memory> Ring<R> {
     /// Fills the cell of a position that the caller has taken, and that is free.
     #[inline]
     pub(super) fn fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
-        let cell = cell(self.memory.words(), position & self.mask);
+        let Cells { memory, nonce } = self.now();
+        let cell = cell(memory.words(), position & self.mask);
         // A cell that is half filled has a claim, not the tag of the position before.
         if holds(Rule::Claim) {
             cell[0].store(claim(position), Ordering::Relaxed);
         }
         fence(Ordering::Release);
         let place = entry.encode();
-        let mut sum = Sum::new(self.nonce, position, place);
+        let mut sum = Sum::new(*nonce, position, place);
         cell[1].store(place, Ordering::Relaxed);
         for ((stored, at), &key) in cell[2..].iter().zip(entry.words()).zip(&KEYS) {
             let word = load(at);
@@ -186,12 +265,13 @@ impl<R: Memory> Ring<R> {
     /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The
     /// length is asked for after the entry is seen, which may lie in what the pool has just grown by.
     pub(super) fn take(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> Content {
-        let cell = cell(self.memory.words(), position & self.mask);
+        let Cells { memory, nonce } = self.now();
+        let cell = cell(memory.words(), position & self.mask);
         match tagged(cell[0].load(Ordering::Acquire), position) {
             Content::Filled => {}
             other => return other,
         }
-        take_from(cell, self.nonce, position, len, body)
+        take_from(cell, *nonce, position, len, body)
     }
 
     /// Drops whatever is appended from now on. Called once.
@@ -202,7 +282,7 @@ impl<R: Memory> Ring<R> {
     /// Fills the cell of a position without an end, as a thread does that is killed meanwhile.
     #[cfg(test)]
     pub(super) fn half_fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
-        let cell = cell(self.memory.words(), position & self.mask);
+        let cell = cell(self.memory().words(), position & self.mask);
         if holds(Rule::Claim) {
             cell[0].store(claim(position), Ordering::Relaxed);
         }

@@ -54,6 +54,8 @@ pub(super) enum Rule {
     CellCheck,
     /// J20: the ring says whose it is before the header names it.
     RingBeforeHeader,
+    /// J20: the ring says so before the marker asks for it.
+    RingBeforeMarker,
     /// J23: cells behind a gap count only in the pages to which the last process has stored.
     Witness,
     /// J23: after a loss of power, cells count up to the first one that lacks.
@@ -70,6 +72,10 @@ pub(super) enum Rule {
     Synced,
     /// J26: a whole frame behind the end shows nothing by itself.
     AnyFrame,
+    /// J32: another ring gets its name when the log has what the one before had.
+    SyncedBeforeName,
+    /// J32: nobody fills a cell of the ring that is replaced when the log has what it has.
+    Shut,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
 }

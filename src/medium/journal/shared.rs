@@ -1,4 +1,4 @@
-//! The memory of a ring: a file that is mapped, beside the pool or in memory.
+//! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to J21, J32).
 
 use super::beside::{belong_to_those_of, with_ending};
 use super::disk::Disk;
@@ -10,7 +10,7 @@ use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::mapped::{FileMap, write_in_place};
 use crate::medium::process::Process;
 use crate::sync::AtomicU64;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -56,147 +56,125 @@ const SET_HINT: libc::c_int = 1036;
 /// What is written has a short life.
 const SHORT: u64 = 2;
 
-impl Memory for SharedFile {
+impl SharedFile {
     #[inline]
-    fn words(&self) -> &[AtomicU64] {
+    pub(super) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the words of the mapping, page-aligned, alive as long as `self`; other mappings of the file cannot make
         // atomic accesses undefined.
         unsafe { self.words.as_ref() }
     }
+}
 
-    fn write_through(&self, at: usize, words: &[u64]) -> io::Result<()> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        self.file.write_through(at as u64 * 8, &bytes)
-    }
+/// A pool that has a ring.
+#[derive(Clone)]
+pub(super) struct Home {
+    pub(super) path: PathBuf,
+    pub(super) file: DiskFile,
+    pub(super) uuid: [u64; 2],
+}
 
-    fn check(&self) -> io::Result<()> {
-        self.file.written_back()
-    }
-
-    fn is_witnessed(&self) -> bool {
-        if self.check().is_err() {
-            return false;
+impl Home {
+    /// Where the ring is that has this seat.
+    pub(super) fn place(&self, seat: Seat) -> PathBuf {
+        let ending = if seat.number == 0 { ".ring".to_owned() } else { format!(".ring.{}", seat.number) };
+        if seat.in_memory {
+            let [first, second] = self.uuid;
+            Path::new(IN_MEMORY).join(format!("bristlecone-{first:016x}{second:016x}{ending}"))
+        } else {
+            with_ending(&self.path, &ending)
         }
-        let mut hint = 0u64;
-        // SAFETY: the command writes one word, and there is room for one.
-        let asked = unsafe { libc::fcntl(self.file.as_file().as_raw_fd(), GET_HINT, &raw mut hint) };
-        asked == 0 && hint == SHORT
     }
 
-    fn bear_witness(&self) {
-        let hint = SHORT;
-        // A process that does not own the file may not. Then the next open counts cells as after a loss of power.
-        // SAFETY: the command reads one word.
-        let _ = unsafe { libc::fcntl(self.file.as_file().as_raw_fd(), SET_HINT, &raw const hint) };
-    }
-
-    fn is_gone(&self) -> bool {
-        self.file.is_gone()
+    /// Whether the pool is still where its path says.
+    fn is_here(&self) -> bool {
+        let here = std::fs::metadata(&self.path).and_then(|here| Ok((here, self.file.metadata()?)));
+        here.is_ok_and(|(here, file)| (here.dev(), here.ino()) == (file.dev(), file.ino()))
     }
 }
 
-/// The file of a ring, locked.
-pub(super) struct RingFile {
-    path: PathBuf,
+/// The ring of a pool: a file, mapped, and locked.
+pub(crate) struct RingFile {
+    shared: SharedFile,
+    home: Home,
     pub(super) seat: Seat,
-    file: DiskFile,
     process: Process,
 }
 
-/// A ring's file, and its words.
-pub(super) type Found = (RingFile, SharedFile);
-
 impl RingFile {
-    /// The ring of the pool with this uuid that is at a seat, if there is one; also one that is damaged, or of another pool. Files of
-    /// other users are none.
-    pub(super) fn find(
-        path: &Path,
-        pool: &File,
-        uuid: [u64; 2],
-        seat: Seat,
-        write: bool,
-    ) -> Result<Option<Found>, Fault> {
-        let path = place(path, uuid, seat);
+    /// The ring of a pool that is at a seat, if there is one; also one that is damaged, or of another pool. Files of other users are
+    /// none.
+    pub(super) fn find(home: &Home, seat: Seat, write: bool) -> Result<Option<Self>, Fault> {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
-        let Some(file) = existing(&path, pool, access)? else { return Ok(None) };
+        let Some(file) = existing(&home.place(seat), home.file.as_file(), access)? else { return Ok(None) };
         let len = file.metadata().map_err(Fault::io("inspect the ring"))?.len();
         let count = (len / 8) as usize;
         let has_length = CELLS.contains(&cells(count)) && words(cells(count)) as u64 * 8 == len;
         if !(has_length && cells(count).is_power_of_two()) {
             return Ok(None);
         }
-        let memory = SharedFile::new(&file, count, write).map_err(Fault::io("map the ring"))?;
-        Ok(Some((Self { path, seat, file, process: Process::this() }, memory)))
+        let shared = SharedFile::new(&file, count, write).map_err(Fault::io("map the ring"))?;
+        Ok(Some(Self::of(shared, home, seat)))
+    }
+
+    fn of(shared: SharedFile, home: &Home, seat: Seat) -> Self {
+        Self { shared, home: home.clone(), seat, process: Process::this() }
     }
 
     /// A ring of a pool of `len` bytes that has nothing: the one that is there, or another one.
-    pub(super) fn renewed(
-        path: &Path,
-        pool: &File,
-        uuid: [u64; 2],
-        len: u64,
-        in_memory: bool,
-        found: Option<Found>,
-    ) -> Result<Found, Fault> {
+    pub(super) fn renewed(home: &Home, len: u64, in_memory: bool, found: Option<Self>) -> Result<Self, Fault> {
         let number = match found {
-            Some((ring, memory)) if ring.seat.in_memory == in_memory && is_own(&memory, uuid) => {
-                let space = Fault::space(memory.words().len() as u64 * 8, len);
-                fill(&ring.file).and_then(|()| memory.map.populate()).map_err(space)?;
-                return Ok((ring, memory));
+            Some(ring) if ring.seat.in_memory == in_memory && ring.is_own() => {
+                let space = Fault::space(ring.words().len() as u64 * 8, len);
+                fill(&ring.shared.file).and_then(|()| ring.shared.map.populate()).map_err(space)?;
+                return Ok(ring);
             }
             // What is there stays.
-            Some((ring, _)) if ring.seat.in_memory == in_memory => ring.seat.number + 1,
+            Some(ring) if ring.seat.in_memory == in_memory => ring.seat.number + 1,
             _ => 0,
         };
         let cells = (len / 4096).next_power_of_two().clamp(*NEW.start(), *NEW.end());
         let space = || Fault::space(words(cells) as u64 * 8, len);
         for number in number..NAMES {
             let seat = Seat { in_memory, number };
-            let place = place(path, uuid, seat);
-            match Self::create(&place, pool, (uuid, seat), words(cells)) {
+            let place = home.place(seat);
+            match Self::create(home, seat, &place, words(cells)) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => return made.map_err(space()),
             }
             // A creation was cut; or it is a ring that no log names any more.
-            if let Ok(Some(file)) = existing(&place, pool, OFlags::RDWR)
+            if let Ok(Some(file)) = existing(&place, home.file.as_file(), OFlags::RDWR)
                 && super::open::is_blank(&file).map_err(Fault::io("read the ring"))?
             {
-                let made = Self::make(&place, pool, (uuid, seat), file, words(cells));
-                return made.map_err(space());
+                return Self::make(home, seat, &place, file, words(cells)).map_err(space());
             }
-            if let Ok(Some((ring, memory))) = Self::find(path, pool, uuid, seat, true)
-                && is_own(&memory, uuid)
+            if let Ok(Some(ring)) = Self::find(home, seat, true)
+                && ring.is_own()
             {
-                return Self::renewed(path, pool, uuid, len, in_memory, Some((ring, memory)));
+                return Self::renewed(home, len, in_memory, Some(ring));
             }
         }
         Err(ErrorKind::Ring {
-            path: place(path, uuid, Seat { in_memory, number: 0 }).display().to_string(),
+            path: home.place(Seat { in_memory, number: 0 }).display().to_string(),
             found: "there is something else in its place, and in all others that it could have; move it away",
         }
         .into())
     }
 
-    fn create(path: &Path, pool: &File, whose: ([u64; 2], Seat), count: usize) -> io::Result<Found> {
+    /// Makes a ring at a path where nothing is.
+    fn create(home: &Home, seat: Seat, path: &Path, count: usize) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         write_in_place(&file);
-        Self::make(path, pool, whose, DiskFile::new(file, Role::Ring), count).inspect_err(|_| {
+        Self::make(home, seat, path, DiskFile::new(file, Role::Ring), count).inspect_err(|_| {
             // No header names it.
             let _ = std::fs::remove_file(path);
         })
     }
 
     /// Makes a ring of a file that has nothing, durably.
-    fn make(
-        path: &Path,
-        pool: &File,
-        (uuid, seat): ([u64; 2], Seat),
-        file: DiskFile,
-        count: usize,
-    ) -> io::Result<Found> {
-        belong_to_those_of(file.as_file(), pool)?;
+    fn make(home: &Home, seat: Seat, path: &Path, file: DiskFile, count: usize) -> io::Result<Self> {
+        belong_to_those_of(file.as_file(), home.file.as_file())?;
         // Zeros, not a hole: that could not be filled if the file system is full. Nor what is reserved and not written, which
         // may stay so after an error (J31).
         file.resize(0)?;
@@ -205,25 +183,121 @@ impl RingFile {
             file.sync_with_length()?;
             crate::medium::sync_name(path)?;
         }
-        let memory = SharedFile::new(&file, count, true).map_err(|error| match error.raw_os_error() {
+        let shared = SharedFile::new(&file, count, true).map_err(|error| match error.raw_os_error() {
             Some(libc::ENODEV) => io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the file system of the ring maps no files; keep the ring in memory (Options::ring; --ring memory)",
             ),
             _ => error,
         })?;
-        memory.map.populate()?;
+        shared.map.populate()?;
+        let ring = Self::of(shared, home, seat);
         // Before anything else is in it: cut from here on, it is known again.
-        Owner { uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0 }.write(&memory, seat)?;
-        Ok((Self { path: path.to_owned(), seat, file, process: Process::this() }, memory))
+        Owner { uuid: home.uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0, seat: Some(seat) }.write(&ring)?;
+        Ok(ring)
+    }
+
+    /// Its path before it has its name.
+    fn part(&self) -> PathBuf {
+        part(&self.home, self.seat)
+    }
+
+    /// Removes what a process has left that was killed while it made a ring in the place of this one.
+    pub(super) fn remove_part(&self) {
+        remove_part(&self.home, &self.part());
+    }
+
+    /// Whether it is one of the pool, of whichever time.
+    pub(super) fn is_own(&self) -> bool {
+        Owner::read(self.words()).is_some_and(|owner| owner.uuid == self.home.uuid)
     }
 
     /// Removes the file, if the path still names it.
     pub(super) fn remove(&self) {
+        let path = self.home.place(self.seat);
         let id = |meta: io::Result<std::fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
-        if id(std::fs::symlink_metadata(&self.path)) == id(self.file.metadata()) {
-            let _ = std::fs::remove_file(&self.path);
+        if id(std::fs::symlink_metadata(&path)) == id(self.shared.file.metadata()) {
+            let _ = std::fs::remove_file(&path);
         }
+    }
+}
+
+impl Memory for RingFile {
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.shared.words()
+    }
+
+    fn write_through(&self, at: usize, words: &[u64]) -> io::Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.shared.file.write_through(at as u64 * 8, &bytes)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.shared.file.written_back()
+    }
+
+    fn is_witnessed(&self) -> bool {
+        if self.check().is_err() {
+            return false;
+        }
+        let mut hint = 0u64;
+        // SAFETY: the command writes one word, and there is room for one.
+        let asked = unsafe { libc::fcntl(self.shared.file.as_file().as_raw_fd(), GET_HINT, &raw mut hint) };
+        asked == 0 && hint == SHORT
+    }
+
+    fn bear_witness(&self) {
+        let hint = SHORT;
+        // A process that does not own the file may not. Then the next open counts cells as after a loss of power.
+        // SAFETY: the command reads one word.
+        let _ = unsafe { libc::fcntl(self.shared.file.as_file().as_raw_fd(), SET_HINT, &raw const hint) };
+    }
+
+    fn is_gone(&self) -> bool {
+        self.shared.file.is_gone()
+    }
+
+    fn another(&self) -> io::Result<(Self, Seat)> {
+        if !self.home.is_here() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the pool is not at the path any more at which it was opened",
+            ));
+        }
+        let is_free = |&number: &u8| {
+            let place = self.home.place(Seat { number, ..self.seat });
+            std::fs::symlink_metadata(place).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let number = (0..NAMES).find(is_free).ok_or(io::ErrorKind::AlreadyExists)?;
+        let seat = Seat { number, ..self.seat };
+        let part = part(&self.home, seat);
+        remove_part(&self.home, &part);
+        Ok((Self::create(&self.home, seat, &part, self.words().len())?, seat))
+    }
+
+    fn name(&self) -> io::Result<()> {
+        let place = self.home.place(self.seat);
+        rustix::fs::renameat_with(CWD, self.part(), CWD, &place, RenameFlags::NOREPLACE)?;
+        if self.seat.in_memory { Ok(()) } else { crate::medium::sync_name(&place) }
+    }
+}
+
+/// The path of a ring before it has its name.
+fn part(home: &Home, seat: Seat) -> PathBuf {
+    with_ending(&home.place(seat), ".part")
+}
+
+/// Removes what is left at a path of a ring of the pool that never got its name.
+fn remove_part(home: &Home, part: &Path) {
+    let Ok(Some(file)) = existing(part, home.file.as_file(), OFlags::RDWR) else { return };
+    let is_own = |len: u64| {
+        let owner = SharedFile::new(&file, (len / 8) as usize, false).map(|shared| Owner::read(shared.words()));
+        owner.is_ok_and(|owner| owner.is_some_and(|owner| owner.uuid == home.uuid))
+    };
+    let is_blank = super::open::is_blank(&file).is_ok_and(|is_blank| is_blank);
+    if is_blank || file.metadata().is_ok_and(|meta| is_own(meta.len())) {
+        let _ = std::fs::remove_file(part);
     }
 }
 
@@ -231,14 +305,9 @@ impl Drop for RingFile {
     fn drop(&mut self) {
         // As for the lock of the pool's file: children of other threads, between fork and exec, still hold the file.
         if self.process.is_this() {
-            let _ = flock(self.file.as_file(), FlockOperation::Unlock);
+            let _ = flock(self.shared.file.as_file(), FlockOperation::Unlock);
         }
     }
-}
-
-/// Whether a ring is one of the pool with this uuid, of whichever time.
-pub(super) fn is_own(memory: &SharedFile, uuid: [u64; 2]) -> bool {
-    Owner::read(memory.words()).is_some_and(|owner| owner.uuid == uuid)
 }
 
 /// Writes the holes of a ring, of which nothing is needed any more.
@@ -249,17 +318,6 @@ fn fill(file: &DiskFile) -> io::Result<()> {
     }
     super::open::zero(file, 0, meta.len())?;
     file.sync()
-}
-
-/// Where the ring of a pool is that has this seat.
-pub(super) fn place(pool: &Path, uuid: [u64; 2], seat: Seat) -> PathBuf {
-    let ending = if seat.number == 0 { ".ring".to_owned() } else { format!(".ring.{}", seat.number) };
-    if seat.in_memory {
-        let [first, second] = uuid;
-        Path::new(IN_MEMORY).join(format!("bristlecone-{first:016x}{second:016x}{ending}"))
-    } else {
-        with_ending(pool, &ending)
-    }
 }
 
 /// A file at a ring's path, locked; `None` if there is none, or none that this user, the pool's owner or root has made.
@@ -302,25 +360,58 @@ mod tests {
     use super::*;
     use crate::medium::journal::frame::OnDisk;
 
+    /// What a process leaves that is killed before a ring has its name is removed, and nothing else.
+    #[test]
+    fn a_part_is_removed_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.pool");
+        let file = DiskFile::new(File::create(&path).unwrap(), Role::Pool);
+        let home = Home { path: path.clone(), file, uuid: [3, 4] };
+        let ring = RingFile::renewed(&home, 1 << 20, false, None).unwrap_or_else(|_| panic!("no ring"));
+        ring.remove();
+        drop(ring.another().unwrap());
+        assert!(ring.part().exists() && !home.place(ring.seat).exists());
+        ring.remove_part();
+        assert!(!ring.part().exists());
+        File::create(ring.part()).unwrap();
+        ring.remove_part();
+        assert!(!ring.part().exists());
+        std::fs::write(ring.part(), "somebody's").unwrap();
+        ring.remove_part();
+        assert!(ring.part().exists() && ring.another().is_err());
+        let other = Home { uuid: [3, 5], ..home };
+        std::fs::remove_file(ring.part()).unwrap();
+        drop(ring.another().unwrap());
+        remove_part(&other, &ring.part());
+        assert!(ring.part().exists());
+        // The path of the pool names another file: a ring there would be of no use.
+        std::fs::rename(&path, dir.path().join("b.pool")).unwrap();
+        File::create(&path).unwrap();
+        assert_eq!(ring.another().map(drop).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
     /// A process is killed at each step before a header names its ring.
     #[test]
     fn a_ring_that_no_header_names_yet_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.pool");
-        let pool = File::create(&path).unwrap();
+        let file = DiskFile::new(File::create(&path).unwrap(), Role::Pool);
+        let home = Home { path: path.clone(), file, uuid: [3, 4] };
         let place = with_ending(&path, ".ring");
-        let renewed = |found| {
-            RingFile::renewed(&path, &pool, [3, 4], 1 << 20, false, found).unwrap_or_else(|_| panic!("no ring"))
-        };
+        let renewed = || RingFile::renewed(&home, 1 << 20, false, None).unwrap_or_else(|_| panic!("no ring"));
         for step in 0..4 {
             match step {
                 0 => drop(File::create(&place).unwrap()),
                 1 => File::create(&place).unwrap().set_len(words(1 << 10) as u64 * 8).unwrap(),
-                2 => drop(renewed(None)),
-                _ => super::super::head::note(renewed(None).1.words(), 5, OnDisk { synced: 0, sequence: 2 }),
+                2 => drop(renewed()),
+                _ => super::super::head::note(renewed().words(), 5, OnDisk { synced: 0, sequence: 2 }),
             }
-            let (ring, _) = renewed(None);
-            assert_eq!((ring.seat, &*ring.path), (Seat { in_memory: false, number: 0 }, &*place), "{step}");
+            let ring = renewed();
+            assert_eq!(
+                (ring.seat, home.place(ring.seat)),
+                (Seat { in_memory: false, number: 0 }, place.clone()),
+                "{step}"
+            );
         }
     }
 }

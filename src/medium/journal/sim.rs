@@ -1,6 +1,8 @@
 //! A disk that can be cut, for the checks of the journal: sectors of what was not synced are kept or lost one by one.
 
 use super::disk::Disk;
+use super::head::Owner;
+use super::header::Seat;
 use super::ring::Memory;
 use crate::sync::AtomicU64;
 use parking_lot::Mutex;
@@ -137,6 +139,20 @@ impl Fate {
         fate.left.store(u64::MAX, Ordering::Relaxed);
         fate
     }
+
+    /// Whether there is one more write or sync.
+    fn step(&self) -> Result<(), Random> {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Err(Random(0));
+        }
+        self.left.store(left - 1, Ordering::Relaxed);
+        if self.done.load(Ordering::Relaxed) == self.failing.load(Ordering::Relaxed) {
+            return Err(Random(0));
+        }
+        if left == 1 { Err(Random(self.seed.load(Ordering::Relaxed) | 1)) } else { Ok(()) }
+    }
 }
 
 impl SimDisk {
@@ -221,20 +237,6 @@ impl SimDisk {
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.file.lock().cached.clone()
     }
-
-    /// Whether there is one more write or sync.
-    fn step(&self) -> Result<(), Random> {
-        self.fate.done.fetch_add(1, Ordering::Relaxed);
-        let left = self.fate.left.load(Ordering::Relaxed);
-        if left == 0 {
-            return Err(Random(0));
-        }
-        self.fate.left.store(left - 1, Ordering::Relaxed);
-        if self.fate.done.load(Ordering::Relaxed) == self.fate.failing.load(Ordering::Relaxed) {
-            return Err(Random(0));
-        }
-        if left == 1 { Err(Random(self.fate.seed.load(Ordering::Relaxed) | 1)) } else { Ok(()) }
-    }
 }
 
 impl Disk for SimDisk {
@@ -259,7 +261,7 @@ impl Disk for SimDisk {
         if !super::marker::PLACE.contains(&at) {
             self.touched.lock().extend(at / 4096..(at + bytes.len() as u64).div_ceil(4096));
         }
-        match self.step() {
+        match self.fate.step() {
             Ok(()) => {
                 let (mut at, mut rest) = (at, bytes);
                 while !rest.is_empty() {
@@ -292,7 +294,7 @@ impl Disk for SimDisk {
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {
-        if self.step().is_err() {
+        if self.fate.step().is_err() {
             return Err(io::Error::other("the process is dead"));
         }
         // The disk may know the new length or the old one.
@@ -314,7 +316,7 @@ impl Disk for SimDisk {
 impl SimDisk {
     /// Waits until what was written to a range is on the disk.
     fn sync_range(&self, range: std::ops::Range<usize>) -> io::Result<()> {
-        if self.step().is_err() {
+        if self.fate.step().is_err() {
             return Err(io::Error::other("the process is dead"));
         }
         let mut file = self.file.lock();
@@ -349,7 +351,12 @@ fn hash(what: &impl std::hash::Hash) -> u64 {
 pub(super) struct SimMemory {
     words: Arc<[AtomicU64]>,
     disk: Arc<Mutex<RingDisk>>,
+    /// What the next process finds under the name of the ring.
+    named: Arc<Mutex<Option<Named>>>,
+    fate: Arc<Fate>,
 }
+
+type Named = (Arc<[AtomicU64]>, Arc<Mutex<RingDisk>>);
 
 struct RingDisk {
     durable: Vec<u64>,
@@ -365,10 +372,33 @@ impl SimMemory {
         Self::of(vec![0; super::ring::words(cells)])
     }
 
+    /// Another one of this size.
+    pub(super) fn blank(&self) -> Self {
+        Self::of(vec![0; self.words.len()])
+    }
+
     /// As the disk has it, to which nothing more was stored.
     fn of(durable: Vec<u64>) -> Self {
-        let words = durable.iter().copied().map(AtomicU64::new).collect();
-        Self { words, disk: Arc::new(Mutex::new(RingDisk { durable, is_witnessed: false })) }
+        let words: Arc<[AtomicU64]> = durable.iter().copied().map(AtomicU64::new).collect();
+        let disk = Arc::new(Mutex::new(RingDisk { durable, is_witnessed: false }));
+        let named = Arc::new(Mutex::new(Some((Arc::clone(&words), Arc::clone(&disk)))));
+        Self { words, disk, named, fate: Arc::new(Fate::endless()) }
+    }
+
+    /// From now on, it shares this fate.
+    pub(super) fn obeys(&mut self, fate: &Arc<Fate>) {
+        self.fate = Arc::clone(fate);
+    }
+
+    /// Somebody removes the file.
+    pub(super) fn lose_name(&self) {
+        *self.named.lock() = None;
+    }
+
+    /// What the next process finds, if it finds any.
+    pub(super) fn found(&self) -> Option<Self> {
+        let (words, disk) = self.named.lock().clone()?;
+        Some(Self { words, disk, named: Arc::clone(&self.named), fate: Arc::clone(&self.fate) })
     }
 
     fn now(&self) -> Vec<u64> {
@@ -447,6 +477,22 @@ impl Memory for SimMemory {
     }
 
     fn is_gone(&self) -> bool {
-        false
+        !self.named.lock().as_ref().is_some_and(|(words, _)| Arc::ptr_eq(words, &self.words))
+    }
+
+    fn another(&self) -> io::Result<(Self, Seat)> {
+        let Self { words, disk, .. } = self.blank();
+        let (named, fate) = (Arc::clone(&self.named), Arc::clone(&self.fate));
+        let seat = Owner::read(&self.words).and_then(|owner| owner.seat).ok_or(io::ErrorKind::NotFound)?;
+        Ok((Self { words, disk, named, fate }, seat))
+    }
+
+    fn name(&self) -> io::Result<()> {
+        let step = self.fate.step();
+        if step.as_ref().map_or_else(|random| random.0 & 2 == 2, |()| true) {
+            *self.named.lock() = Some((Arc::clone(&self.words), Arc::clone(&self.disk)));
+        }
+        moment();
+        step.map_err(|_| io::Error::other("the process is dead"))
     }
 }

@@ -26,6 +26,12 @@ struct World {
     /// Whether the ring lies in memory, and ends with the boot.
     in_memory: bool,
     boot: u64,
+    /// Whether the ring is not there any more.
+    is_lost: bool,
+    /// Whether the last process has closed the pool in order.
+    is_closed: bool,
+    /// Whether somebody removes rings.
+    removes: bool,
     /// Whether a thread has taken a position and was killed before it had claimed its cell.
     unclaimed: bool,
     /// The words of the pool after each position that was ever taken.
@@ -53,7 +59,8 @@ impl World {
         open::create(&log, UUID, REGION, seed.wrapping_mul(99)).unwrap();
         open::adopt(&pool, &log, UUID).unwrap();
         let states = vec![vec![0; LEN as usize / 8]];
-        let ring = SimMemory::new(CELLS);
+        let mut ring = SimMemory::new(CELLS);
+        ring.obeys(&fate);
         Self {
             fate,
             pool,
@@ -61,6 +68,9 @@ impl World {
             ring,
             in_memory: seed % 7 == 2,
             boot: 9,
+            is_lost: false,
+            is_closed: false,
+            removes: seed % 6 < 2,
             unclaimed: false,
             states,
             synced: 0,
@@ -84,7 +94,11 @@ impl World {
         let marker = open::fitting(&self.pool, &self.log, marker)?;
         // Where these are not known to be the pages to which the thread has stored.
         let is_uncertain = self.unclaimed && !super::ring::Memory::is_witnessed(&self.ring);
-        let recovery = if is_uncertain { Recovery::RingAll } else { Recovery::Whole };
+        let recovery = match (self.is_lost, is_uncertain) {
+            (true, _) => Recovery::WithoutRing,
+            (_, true) => Recovery::RingAll,
+            _ => Recovery::Whole,
+        };
         self.open_with(marker, recovery).map(|(engine, _)| engine)
     }
 
@@ -97,8 +111,23 @@ impl World {
         let opening = Opening { terms: Terms { boot: self.boot, recovery }, nonce, path: "a ring".to_owned() };
         let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
         let is_there = super::head::Owner::read(super::ring::Memory::words(&ring)).is_some() || !self.in_memory;
-        let left = is_there.then(|| ring.clone());
+        let left = (is_there && !self.is_lost).then(|| ring.clone());
         open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, |_| Ok((ring, seat)))
+    }
+
+    /// Finds the ring that the process has left.
+    fn look_for_ring(&mut self) {
+        let is_new = |ring: &SimMemory| super::head::Owner::read(super::ring::Memory::words(ring)).is_none();
+        // A ring in memory is removed at the close, and any other one may be.
+        if self.is_closed && (self.in_memory || self.random.one_in(2)) {
+            self.ring = SimMemory::new(CELLS);
+        }
+        self.is_lost = !self.is_closed && self.ring.found().is_none_or(|ring| self.is_lost && is_new(&ring));
+        self.ring = self.ring.found().unwrap_or_else(|| SimMemory::new(CELLS));
+        self.ring.obeys(&self.fate);
+        if self.is_lost {
+            (self.unclaimed, self.filled) = (false, self.synced);
+        }
     }
 
     /// Loses the power.
@@ -120,6 +149,7 @@ impl World {
 
     /// One life of a process: opens, works, and dies.
     fn life(&mut self, steps: u64, limit: u64, failing: u64) {
+        self.is_closed = false;
         self.fate.left.store(limit, Ordering::Relaxed);
         self.fate.seed.store(self.random.next(), Ordering::Relaxed);
         self.fate.failing_sync.store(failing, Ordering::Relaxed);
@@ -141,7 +171,10 @@ impl World {
             assert!(self.pool.touched.lock().is_subset(&stored), "a page changes under its readers");
             let what = self.random.below(12);
             if self.random.one_in(8) {
-                self.ring.write_back(&mut self.random);
+                engine.ring.memory().write_back(&mut self.random);
+            }
+            if self.removes && self.random.one_in(16) {
+                engine.ring.memory().lose_name();
             }
             // Without checkpoints, the log fills up.
             let what = if self.short { if step % 9 == 8 { 0 } else { 5 } } else { what };
@@ -206,7 +239,7 @@ impl World {
             }
         }
         if self.random.one_in(3) && engine.settle().is_ok() {
-            self.synced = self.states.len() - 1;
+            (self.synced, self.is_closed) = (self.states.len() - 1, true);
         }
     }
 
@@ -270,6 +303,7 @@ fn history(seed: u64) {
         let steps = world.random.below(if world.quiet { 200 } else { 60 });
         let (steps, limit) = if world.short { (9, 8 + world.random.below(9)) } else { (steps, limit) };
         world.life(steps, limit, failing);
+        world.look_for_ring();
         // Else it is a kill, which leaves all files, and the ring, as they are.
         match world.random.below(8) {
             0..=3 => world.lose_power(),
@@ -514,10 +548,12 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::Unsettled,
         Rule::Claim,
         Rule::RingBeforeHeader,
+        Rule::RingBeforeMarker,
         Rule::Witness,
         Rule::Prefix,
         Rule::NotedLast,
         Rule::AnyFrame,
+        Rule::SyncedBeforeName,
     ];
     for rule in all {
         assert!(found_without(rule, 40_000, history).is_some(), "{rule:?} is left out, and nothing is found");

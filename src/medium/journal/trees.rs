@@ -5,10 +5,12 @@
 //! that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
 use super::engine::{Engine, Holes};
+use super::head::Owner;
 use super::header::Seat;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
 use super::open::{self, Opening};
+use super::ring::Memory;
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, Random, SimDisk, SimMemory, look_on, moment};
 use crate::crash::history::{History, Op};
@@ -192,6 +194,8 @@ struct Machine {
     pool: SimDisk,
     log: SimDisk,
     ring: SimMemory,
+    /// The ring was removed, and no open has made another one.
+    is_lost: bool,
     boot: u64,
 }
 
@@ -208,20 +212,23 @@ impl Machine {
             .expect("the disk works");
         open::create(&log, UUID, REGION, 77).expect("the disk works");
         open::adopt(&pool, &log, UUID).expect("the disk works");
-        Self { fate, pool, log, ring: SimMemory::new(cells), boot: 9 }
+        Self { fate, pool, log, ring: SimMemory::new(cells), is_lost: false, boot: 9 }
     }
 
     /// What is there if the process is killed now.
     fn copy(&self) -> Self {
         let fate = Arc::new(Fate::endless());
-        let (pool, log, ring) = (self.pool.copy(&fate), self.log.copy(&fate), self.ring.copy());
-        Self { fate, pool, log, ring, boot: self.boot }
+        let (pool, log) = (self.pool.copy(&fate), self.log.copy(&fate));
+        let found = self.ring.found();
+        let is_lost = found.as_ref().is_none_or(|ring| self.is_lost && Owner::read(ring.words()).is_none());
+        let ring = found.map_or_else(|| self.ring.blank(), |found| found.copy());
+        Self { fate, pool, log, ring, is_lost, boot: self.boot }
     }
 
     /// The same machine.
     fn copy_of_handles(&self) -> Self {
         let (pool, log, ring) = (self.pool.clone(), self.log.clone(), self.ring.clone());
-        Self { fate: Arc::clone(&self.fate), pool, log, ring, boot: self.boot }
+        Self { fate: Arc::clone(&self.fate), pool, log, ring, is_lost: false, boot: self.boot }
     }
 
     /// How many sectors a loss of power may take.
@@ -249,13 +256,14 @@ impl Machine {
             // Each log has a salt of its own.
             open::create(&log, UUID, REGION, self.log.hash()).map_err(|error| error.to_string())?;
             self.log.becomes(&log);
-            super::ring::Memory::words(&self.ring).iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            self.ring.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         // The same state of a machine always has the same future.
         let nonce = self.log.hash();
-        let terms = Terms { boot: self.boot, recovery: Recovery::Whole };
+        let recovery = if self.is_lost { Recovery::WithoutRing } else { Recovery::Whole };
+        let terms = Terms { boot: self.boot, recovery };
         let opening = Opening { terms, nonce, path: "a ring".to_owned() };
-        let (ring, left) = (self.ring.clone(), Some(self.ring.clone()));
+        let (ring, left) = (self.ring.clone(), Some(self.ring.clone()).filter(|_| !self.is_lost));
         let renew = |_| Ok((ring, Seat { in_memory: false, number: 0 }));
         let engine = open::fitting(&self.pool, &self.log, marker)
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
@@ -346,12 +354,16 @@ impl Checker {
             let random = (0..self.losses).map(|_| [random.next(), random.next()]);
             [[0, 0], [!0, !0], [!0, 0], [0, !0]].into_iter().chain(random).collect()
         };
+        let after_power_loss = Allowed { kill: allowed.power.clone(), power: allowed.power.clone() };
         for choice in choices {
             let left = machine.after_power_loss(choice);
-            self.left(left, &Allowed { kill: allowed.power.clone(), power: allowed.power.clone() }, random, depth)
+            self.left(left, &after_power_loss, random, depth)
                 .map_err(|what| format!("after a loss of power that keeps {choice:?} of {unsynced:?}: {what}"))?;
         }
-        self.left(machine.copy(), allowed, random, depth).map_err(|what| format!("after a kill: {what}"))
+        let left = machine.copy();
+        // Then it is as after a loss of power that has taken nothing of the log.
+        let allowed = if left.is_lost { &after_power_loss } else { allowed };
+        self.left(left, allowed, random, depth).map_err(|what| format!("after a kill: {what}"))
     }
 
     /// Opens what a crash has left, and checks it. It may be cut, too.
@@ -461,6 +473,9 @@ impl Checker {
                 if number == from {
                     machine.borrow().fate.failing_sync.store(failing, std::sync::atomic::Ordering::Relaxed);
                     machine.borrow().fate.seed.store(seed, std::sync::atomic::Ordering::Relaxed);
+                    if seed % 4 == 3 {
+                        machine.borrow().ring.lose_name();
+                    }
                     looking();
                 }
             };
