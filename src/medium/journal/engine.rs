@@ -175,6 +175,14 @@ pub(super) enum Holes {
     Skip,
 }
 
+/// Whether a leader makes another ring if the one that is used has lost its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replaces {
+    Ring,
+    /// It has a position that it has not filled, for which it would wait.
+    Not,
+}
+
 impl<F: Disk, R: Memory> Engine<F, R> {
     /// The journal of a pool of `len` bytes, whose log ends at a mark.
     pub(super) fn new(
@@ -324,7 +332,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
         // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
-        let has_room = self.lead_until(|| self.ring.has_room(position), || goal).is_ok();
+        let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
         // After a failure, whoever has taken an earlier position finds the same room, or less (J13). Without one, whoever shuts the
         // ring since waits for this position.
         if has_room || self.ring.has_room(position) {
@@ -342,7 +350,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn make_way(&self) -> io::Result<()> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
-        self.lead_until(|| self.has_room_to_begin(), || self.ring.next())?;
+        self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
         self.look_for_room();
         Ok(())
     }
@@ -365,7 +373,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if self.ring.synced() >= next && self.failure.get().is_none() {
             return Ok(());
         }
-        self.lead_until(|| self.ring.synced() >= next, || self.ring.next())
+        self.lead_until(|| self.ring.synced() >= next, || self.ring.next(), Replaces::Ring)
     }
 
     /// Lets those who wait look again.
@@ -395,7 +403,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Waits until something is done, by leading if nobody else does: by syncing all positions below `goal`.
     #[cold]
-    fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64) -> io::Result<()> {
+    fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64, replaces: Replaces) -> io::Result<()> {
         let mut lead = self.lead.lock();
         loop {
             // What is done is done, whatever failed after it; but a failure may be the reason why there is nothing to do.
@@ -409,7 +417,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     drop(lead);
                     let mut leading = Leading { engine: self, lead: Some(mine) };
                     let led = leading.write_out(goal(), Holes::Wait).and_then(|()| leading.sync());
-                    let led = led.and_then(|()| leading.replace_ring());
+                    let led = led.and_then(|()| leading.replace_ring(replaces));
                     drop(leading);
                     led.map_err(|fault| self.fail(fault))?;
                     self.lead.lock()

@@ -518,10 +518,12 @@ fn replaced_ring(left_out: Option<Rule>) {
         },
         [|world| world.sync(), |world| (1..=2).for_each(|value| world.change(1, value))],
         |world| {
-            let left = world.left();
-            let of_word =
-                |word: usize| left.iter().filter(|(of, _)| *of == word).map(|&(_, value)| value).collect::<Vec<_>>();
-            assert_eq!((of_word(0), of_word(1)), (vec![1], vec![1, 2]), "found wrong");
+            // A leader that waits for room has synced all, and replaced nothing; then it is found like that.
+            if world.memory.found().is_some() {
+                let left = world.left();
+                let of = |word: usize| left.iter().filter(move |(of, _)| *of == word).map(|&(_, value)| value);
+                assert!(of(0).eq(1..=1) && of(1).eq(1..=2), "found wrong: {left:?}");
+            }
             all_is_there(world, &[(0, 1), (1, 1), (1, 2)]);
         },
     );
@@ -537,4 +539,11 @@ fn loom_journal_ring_that_is_replaced() {
 #[should_panic]
 fn loom_journal_ring_that_is_replaced_while_others_fill_it_is_found_wrong() {
     replaced_ring(Some(Rule::Shut));
+}
+
+/// A leader waits for a position of its own.
+#[test]
+#[should_panic]
+fn loom_journal_ring_that_is_replaced_by_one_who_waits_for_room_is_found_wrong() {
+    replaced_ring(Some(Rule::ReplacesAlone));
 }

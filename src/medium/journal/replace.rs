@@ -1,7 +1,7 @@
 //! Another ring for a pool that is open, whose ring has lost its name (J32).
 
 use super::disk::Disk;
-use super::engine::{Holes, Leading};
+use super::engine::{Holes, Leading, Replaces};
 use super::head;
 use super::header::Epoch;
 use super::ring::Memory;
@@ -12,8 +12,11 @@ use crate::sync::{Ordering, fence};
 
 impl<F: Disk, R: Memory> Leading<'_, F, R> {
     /// Goes on with another ring if the next process would not find the one that is used. Then an epoch begins, as with an open.
-    pub(super) fn replace_ring(&mut self) -> Result<(), Fault> {
+    pub(super) fn replace_ring(&mut self, replaces: Replaces) -> Result<(), Fault> {
         let (engine, _) = self.parts();
+        if replaces == Replaces::Not && holds(Rule::ReplacesAlone) {
+            return Ok(());
+        }
         // Of a pool that is gone itself nobody expects anything.
         if !engine.ring.memory().is_gone() || engine.pool.is_gone() {
             return Ok(());

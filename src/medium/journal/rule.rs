@@ -76,6 +76,8 @@ pub(super) enum Rule {
     SyncedBeforeName,
     /// J32: nobody fills a cell of the ring that is replaced when the log has what it has.
     Shut,
+    /// J32: whoever makes another ring does not wait for itself.
+    ReplacesAlone,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
 }
