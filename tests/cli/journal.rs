@@ -360,3 +360,167 @@ fn bench_measures_pools_with_a_journal() {
     assert!(super::run(args).ok().contains("With --journal 1ms, in the last repeat: "));
     super::is_empty(dir.path());
 }
+
+/// A file in shared memory that goes with the test.
+struct InMemory(PathBuf);
+
+impl InMemory {
+    /// One with the name of a ring that nobody has.
+    fn new(ending: &str) -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        Self(format!("/dev/shm/bristlecone-{now:032x}{ending}").into())
+    }
+
+    /// The ring of a pool that has it in memory.
+    fn of(desk: &Desk) -> Self {
+        let uuid = desk.run("stat", &["--json"]).json()["uuid"].as_str().unwrap().replace('-', "");
+        Self(format!("/dev/shm/bristlecone-{uuid}.ring").into())
+    }
+
+    /// `bristlecone rings RING ARGS... --json`: whether it is done, and what is known of the ring.
+    fn run(&self, args: &[&str]) -> (bool, Value) {
+        let ran = super::run([&["rings", self.0.to_str().unwrap(), "--json"], args].concat());
+        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+        let found: Value = serde_json::from_slice(&ran.out).unwrap();
+        assert_eq!((found["rings"].as_array().unwrap().len(), number(&found, "unread")), (1, 0), "{found}");
+        let is_there = self.0.symlink_metadata().is_ok();
+        assert_eq!(
+            (&found["rings"][0]["removed"], number(&found, "removed")),
+            (&(!is_there).into(), u64::from(!is_there))
+        );
+        (ran.code == Some(0), found["rings"][0].clone())
+    }
+
+    /// Asserts that it stays, with any way to remove it, and what is said of it.
+    #[track_caller]
+    fn stays(&self, below: &Path, state: &str, kept: Option<&str>) {
+        let below = below.to_str().unwrap();
+        for args in [&["--remove"][..], &["--remove=unfound"], &["--remove=named"]] {
+            let (is_done, found) = self.run(&[args, &["--below", below]].concat());
+            assert!(!is_done && found["state"] == state && self.0.symlink_metadata().is_ok(), "{found}");
+            assert!(kept.is_none_or(|kept| found["kept"].as_str().unwrap().contains(kept)), "{found}");
+        }
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_ring_that_a_pool_may_need_is_not_removed() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--ring", "memory", "--journal", "request", "--capacity", "32M"]).ok();
+    let ring = InMemory::of(&desk);
+    assert!(!ring.0.exists());
+    killed(&desk, 2..100, "request");
+    let (_, found) = ring.run(&[]);
+    assert_eq!((&found["state"], &found["form"], &found["this_boot"]), (&"unknown".into(), &2.into(), &true.into()));
+    assert!(super::run(["rings"]).ok().contains(ring.0.to_str().unwrap()));
+    // Nobody has looked for its pool.
+    assert!(!ring.run(&["--remove"]).0 && ring.0.exists());
+    ring.stays(desk.dir.path(), "needed", None);
+    assert_eq!(ring.run(&["--below", desk.dir.path().to_str().unwrap()]).1["pool"], desk.pool().to_str().unwrap());
+    // Without its pool, which may have been moved, the log is evidence, too.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::rename(desk.pool(), elsewhere.path().join("a.pool")).unwrap();
+    ring.stays(desk.dir.path(), "needed", None);
+    ring.stays(elsewhere.path(), "needed", None);
+    std::fs::rename(elsewhere.path().join("a.pool"), desk.pool()).unwrap();
+    // A process that has it open, and has not locked it, or not so that this one can see it.
+    let open = std::fs::File::options().write(true).open(&ring.0).unwrap();
+    let (is_done, found) = ring.run(&["--remove=named"]);
+    assert!(!is_done && found["kept"].as_str().unwrap().contains("a process has it open"), "{found}");
+    open.try_lock().unwrap();
+    ring.stays(elsewhere.path(), "in_use", None);
+    drop(open);
+    assert_eq!(desk.run("scan", &[]).ok().lines().count(), 99);
+    // Whoever names it has the say, where no pool is found that needs it.
+    assert!(ring.run(&["--remove=named"]).0 && !ring.0.exists());
+    assert!(desk.run("get", &["1"]).fails(1).contains("its ring, /dev/shm/"));
+}
+
+#[test]
+fn a_ring_that_nobody_needs_is_removed() {
+    let desk = Desk::new();
+    let below = ["--below", desk.dir.path().to_str().unwrap()];
+    desk.load("1\ta\n", &["--ring", "memory", "--journal", "each", "--capacity", "32M"]).ok();
+    let ring = InMemory::of(&desk);
+    // The pool is closed in order, and its process killed before it removes the ring.
+    let pool = desk.pool();
+    let mut child = command(["load".as_ref(), pool.as_os_str(), "-".as_ref(), "--ack".as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"2\tb\n").unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap()).lines().next().unwrap().unwrap();
+    let content = std::fs::read(&ring.0).unwrap();
+    ring.stays(desk.dir.path(), "in_use", None);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success() && !ring.0.exists());
+    std::fs::write(&ring.0, &content).unwrap();
+    assert_eq!(ring.run(&["--remove"]).1["state"], "unknown");
+    let reader = std::fs::File::open(&pool).unwrap();
+    reader.lock_shared().unwrap();
+    let (is_done, found) = ring.run(&[&below[..], &["--remove"]].concat());
+    assert!(!is_done && found["kept"].as_str().unwrap().contains("or its pool"), "{found}");
+    drop(reader);
+    let (is_done, found) = ring.run(&[&below[..], &["--remove"]].concat());
+    assert_eq!((is_done, &found["state"], &found["pool"]), (true, &"left".into(), &pool.to_str().into()));
+    // One of an epoch before is not what this pool has closed: a copy may be at that.
+    desk.run("put", &["3", "c"]).ok();
+    std::fs::write(&ring.0, &content).unwrap();
+    let (is_done, found) = ring.run(&[&below[..], &["--remove"]].concat());
+    assert_eq!((is_done, &found["state"]), (false, &"unfound".into()));
+    assert!(ring.run(&[&below[..], &["--remove=unfound"]].concat()).0);
+    assert_eq!(desk.run("scan", &[]).ok().lines().count(), 3);
+}
+
+#[test]
+fn what_lies_in_memory_under_the_name_of_a_ring_is_known() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let below = ["--below", nowhere.path().to_str().unwrap()];
+    // Its process was killed when it had made the file.
+    for content in [&[][..], &[0; 4096]] {
+        let ring = InMemory::new("-fe00-7.ring");
+        std::fs::write(&ring.0, content).unwrap();
+        assert_eq!(ring.run(&[]).1["state"], "nothing");
+        assert!(ring.run(&["--remove"]).0);
+    }
+    let ring = InMemory::new(".ring.1");
+    std::fs::write(&ring.0, "somebody else's").unwrap();
+    ring.stays(nowhere.path(), "other", None);
+    std::fs::write(&ring.0, [&[0; 4095][..], &[1]].concat()).unwrap();
+    ring.stays(nowhere.path(), "other", None);
+    let target = nowhere.path().join("target");
+    std::fs::write(&target, "").unwrap();
+    let link = InMemory::new(".ring");
+    std::os::unix::fs::symlink(&target, &link.0).unwrap();
+    link.stays(nowhere.path(), "other", None);
+    // One of the first form.
+    let ring = InMemory::new("-fe00-7.ring");
+    let name = ring.0.file_name().unwrap().to_str().unwrap();
+    let half = |at: usize| u64::from_str_radix(&name["bristlecone-".len() + at..][..16], 16).unwrap();
+    let mut words = vec![0; 8 + 1024 * 10];
+    let magic = u64::from_le_bytes(*b"BRISRING");
+    for (log, state) in [([0xfe00, 8], "other"), ([0xfe00, 7], "unfound")] {
+        words[..8].copy_from_slice(&[magic, half(0), half(16), 5, 1, 1024, log[0], log[1]]);
+        std::fs::write(&ring.0, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        let found = ring.run(&below).1;
+        assert_eq!(found["state"], state);
+        if state == "unfound" {
+            let log = &found["log"];
+            assert_eq!((number(&found, "epoch"), &found["this_boot"], number(log, "inode")), (5, &false.into(), 7));
+        }
+    }
+    assert!(!ring.run(&[&below[..], &["--remove"]].concat()).0);
+    assert!(ring.run(&[&below[..], &["--remove=unfound"]].concat()).0);
+    let usage = |args: &[&str]| super::run([&["rings"], args].concat()).fails(2);
+    assert!(usage(&["--remove=unfound"]).contains("--below") && usage(&["--remove=named"]).contains("named"));
+    assert!(super::run(["rings", "/dev/shm/other"]).fails(1).contains("no ring with this path"));
+    assert!(super::run(["rings", "--below", "/dev/shm/no-such"]).fails(1).contains("/dev/shm/no-such"));
+}

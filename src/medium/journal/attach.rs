@@ -208,7 +208,7 @@ fn log_path(pool: &Path) -> PathBuf {
     with_ending(pool, ".log")
 }
 
-fn find_log(pool: &Path, write: bool) -> Result<Option<DiskFile>, Fault> {
+pub(super) fn find_log(pool: &Path, write: bool) -> Result<Option<DiskFile>, Fault> {
     let mut options = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NONBLOCK.bits() as i32);
     match options.read(true).write(write).open(log_path(pool)) {
