@@ -1,6 +1,6 @@
 //! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
 
-use super::beside::{belong_to_those_of, with_ending};
+use super::beside::{belong_to_those_of, in_its_place, with_ending};
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
@@ -85,7 +85,8 @@ impl Attached {
             used = Some((file, replaced));
             Ok((memory, seat))
         };
-        let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)?;
+        let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
+            .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
@@ -127,7 +128,7 @@ impl Attached {
         let marker = believe(pool, &log, memory, marker)?;
         let place = seat.map_or_else(String::new, |seat| shared::place(path, marker.uuid, seat).display().to_string());
         let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
-        look((pool, &marker), &log, memory, &opening, store)
+        look((pool, &marker), &log, memory, &opening, store).map_err(|fault| in_its_place(fault, pool.as_file()))
     }
 
     #[inline]
@@ -239,7 +240,8 @@ pub(crate) fn was_settled(path: &Path, marker: &Marker) -> Result<bool, Fault> {
 
 fn lost() -> Fault {
     ErrorKind::Log {
-        found: "it is not there, and the pool was not closed in order: the pool's file alone is of the past",
+        found: "it is not there, under the pool's path with .log at its end, and the pool was not closed in order, so the pool's file \
+                alone is of the past, and not of one moment: bring the log back, or restore a copy of both",
     }
     .into()
 }
