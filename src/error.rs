@@ -100,7 +100,8 @@ pub enum ErrorKind {
     /// A sync of the pool's file has failed, so the system may show what the disk does not have, and forget it later without a word.
     /// [`open_after_power_loss`](crate::Options::open_after_power_loss) copies what it shows to a new file, which takes the place of the
     /// old one once it is on the disk, and opens it if all of it is whole. That needs as much space as the pool takes. Better soon, and
-    /// before the machine is restarted. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
+    /// before the machine is restarted. A file system that takes nothing any more, as after many such failures, has no room for it: copy the
+    /// file to another one, and open the copy so. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
     DiskFailed,
     /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
     /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
@@ -229,8 +230,8 @@ pub enum ErrorKind {
         /// Entries behind a gap.
         behind: u64,
     },
-    /// The ring of a pool with a journal, which a process has left, cannot be used, so the pool cannot be opened: the ring has what
-    /// is newer than the last sync. Open the pool as the user who left it, or bring the right ring back; or open with
+    /// The ring of a pool with a journal, which a process has left, cannot be used, or something else is in its place, so the pool cannot
+    /// be opened: the ring has what is newer than the last sync. Open the pool as the user who left it, or bring the right ring back; or open with
     /// [`Recovery::WithoutRing`](crate::Recovery::WithoutRing), and lose that.
     Ring {
         /// Its path.
@@ -243,6 +244,9 @@ pub enum ErrorKind {
     /// this error may have been made, and be seen by others, or not; to the next open, it was in flight at a crash. No further
     /// change is accepted, and no tree is opened. Look at the disk; then close the pool and open it again, which writes
     /// everything once more.
+    ///
+    /// If the log was removed, the next open misses it, and everything since the last checkpoint with it. Trees that are open can still be read:
+    /// copy what they have to another pool before the pool is closed.
     Journal {
         /// The system's answer.
         source: io::Error,
@@ -480,7 +484,7 @@ impl fmt::Display for ErrorKind {
                 "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
                  `bristlecone check --after-power-loss` (Options::open_after_power_loss) copies it to a new file, which takes the \
                  place of this one once it is on the disk, checks everything, and makes it usable if it is whole: better now than \
-                 after a restart of the machine"
+                 after a restart of the machine. If its file system cannot be written to any more, copy the file to another one first"
             ),
             Self::PowerLoss => write!(
                 f,
@@ -511,7 +515,11 @@ impl fmt::Display for ErrorKind {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
             }
             Self::Journal { source } => {
-                write!(f, "the journal has failed, and no change is accepted any more: {source}")
+                write!(
+                    f,
+                    "the journal has failed, and no change is accepted any more: {source}; what was synced is safe: look at the disk, then \
+                     close the pool and open it again"
+                )
             }
             Self::JournalThere { has: true } => write!(f, "the pool has a journal"),
             Self::JournalThere { has: false } => {

@@ -3,6 +3,7 @@
 
 use bristlecone::medium::Domain;
 use bristlecone::{ErrorKind, Journal, Map, Pool, Recovered, Recovery, RingPlace};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -635,6 +636,63 @@ fn a_killed_pool_is_whole_wherever_its_files_go() {
     let meta = std::fs::metadata(with(&path, ".ring")).unwrap();
     assert!(std::os::unix::fs::MetadataExt::blocks(&meta) * 512 < meta.len());
     Killed { path }.is_whole();
+}
+
+#[test]
+fn what_is_in_the_place_of_a_ring_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let killed = Killed::new(&dir.path().join("a.pool"), "");
+    let (ring, aside) = (with(&killed.path, ".ring"), dir.path().join("aside"));
+    let is_named = |what: &str| {
+        let refused = killed.refused();
+        let is_named =
+            matches!(&refused, ErrorKind::Ring { path, found } if Path::new(path) == ring && found.contains(what));
+        assert!(is_named, "{refused}");
+    };
+    std::fs::rename(&ring, &aside).unwrap();
+    std::fs::create_dir(&ring).unwrap();
+    is_named("no file");
+    std::fs::remove_dir(&ring).unwrap();
+    let content = std::fs::read(&aside).unwrap();
+    std::fs::write(&ring, &content[..content.len() / 2]).unwrap();
+    is_named("it was cut");
+    std::fs::rename(&aside, &ring).unwrap();
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&ring, Some(12345), None).is_ok() {
+        is_named("another user");
+        std::os::unix::fs::chown(&ring, Some(std::fs::metadata(&killed.path).unwrap().uid()), None).unwrap();
+    }
+    killed.is_whole();
+}
+
+#[test]
+fn a_log_that_cannot_be_used_is_an_error_that_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let killed = Killed::new(&dir.path().join("a.pool"), "");
+    let log = with(&killed.path, ".log");
+    let [pool, content] = [&killed.path, &log].map(|path| std::fs::read(path).unwrap());
+    let refused = |what: &str| {
+        let refused = match Pool::open(&killed.path).unwrap_err().kind {
+            ErrorKind::Log { found } => found,
+            other => panic!("{other}"),
+        };
+        let read = Pool::options().read_only(true).open(&killed.path).unwrap_err();
+        assert!(matches!(read.kind, ErrorKind::Log { found } if found == refused), "{read}, and {refused}");
+        assert!(refused.contains(what) && refused.contains("restore a copy of "), "{refused}");
+    };
+    std::fs::write(&log, &content[..content.len() / 2]).unwrap();
+    refused("shorter than its header says");
+    std::fs::write(&log, vec![7; content.len()]).unwrap();
+    refused("no valid header");
+    std::fs::remove_file(&log).unwrap();
+    refused(".log at its end");
+    std::fs::write(&log, &content).unwrap();
+    let mut damaged = pool.clone();
+    damaged[1030] ^= 1;
+    std::fs::write(&killed.path, damaged).unwrap();
+    refused("the pool's marker");
+    std::fs::write(&killed.path, &pool).unwrap();
+    killed.is_whole();
 }
 
 #[test]

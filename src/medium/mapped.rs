@@ -886,7 +886,7 @@ impl Medium for Mapped {
 
 /// The current boot of the machine, as a word other than 0; 0 where the system does not tell.
 #[cfg(target_os = "linux")]
-fn boot() -> u64 {
+pub(super) fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -897,7 +897,7 @@ fn boot() -> u64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn boot() -> u64 {
+pub(super) fn boot() -> u64 {
     0
 }
 

@@ -33,6 +33,9 @@ pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
 pub use journal::{Journal, JournalStat, Recovered, Recovery, RingPlace};
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+#[doc(hidden)]
+pub use journal::{Kept, RingInMemory, RingSays};
 pub(crate) use journal::{LOG, MARKER, Wanted, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};

@@ -352,11 +352,7 @@ impl Options {
             let (superblock, twin) = Superblock::read(&medium)?;
             match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
                 (false, true) if medium.load(medium::MARKER) != 0 => {
-                    // Its log may have what the file lacks.
-                    return Err(ErrorKind::Log {
-                        found: "the pool's marker, which says how far it was applied, is damaged",
-                    }
-                    .into());
+                    return Err(without_marker());
                 }
                 (false, true) => {
                     // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds is in the
@@ -452,7 +448,7 @@ impl Options {
         // Without the marker, the pool's file has everything: the journal is just being added, or removed.
         let has_marker = medium.accessible() <= medium::MARKER || medium.load(medium::MARKER) != 0;
         if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
-            return Err(ErrorKind::Log { found: "it is not with the pool" }.into());
+            return Err(without_marker());
         }
         self.choose_journal(&mut medium)?;
         let grown = self.grown(&medium, superblock)?;
@@ -527,6 +523,13 @@ fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Li
         return Ok(Vec::new());
     }
     lists::live(m, &Segments::open(m, superblock.geometry)?)
+}
+
+/// The error of a pool that has a journal, of which nothing says how far it was applied: its log may have what the pool lacks.
+fn without_marker() -> Fault {
+    let found = "the pool's marker, which says how far the log was applied, is damaged, or the pool is kept where no log can be: restore a \
+                 copy of both";
+    ErrorKind::Log { found }.into()
 }
 
 /// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the reason.

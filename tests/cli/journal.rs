@@ -360,3 +360,107 @@ fn bench_measures_pools_with_a_journal() {
     assert!(super::run(args).ok().contains("With --journal 1ms, in the last repeat: "));
     super::is_empty(dir.path());
 }
+
+/// A file in shared memory that goes with the test.
+struct InMemory(PathBuf);
+
+impl InMemory {
+    /// One with the name of a ring that nobody has.
+    fn new(ending: &str) -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        Self(format!("/dev/shm/bristlecone-{now:032x}{ending}").into())
+    }
+
+    /// The ring of a pool that has it in memory.
+    fn of(desk: &Desk) -> Self {
+        let uuid = desk.run("stat", &["--json"]).json()["uuid"].as_str().unwrap().replace('-', "");
+        Self(format!("/dev/shm/bristlecone-{uuid}.ring").into())
+    }
+
+    /// `bristlecone rings RING ARGS... --json`: whether it is done, and what is known of the ring.
+    fn run(&self, args: &[&str]) -> (bool, Value) {
+        let ran = super::run([&["rings", self.0.to_str().unwrap(), "--json"], args].concat());
+        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+        let found: Value = serde_json::from_slice(&ran.out).unwrap();
+        let is_there = self.0.symlink_metadata().is_ok();
+        let removed = (&found["rings"][0]["removed"], number(&found, "removed"));
+        assert_eq!(removed, (&(!is_there).into(), u64::from(!is_there)));
+        (ran.code == Some(0), found["rings"][0].clone())
+    }
+
+    /// Asserts that it stays though it is named, and what is said of it.
+    #[track_caller]
+    fn stays(&self, state: &str, kept: &str) {
+        let (is_done, found) = self.run(&["--remove"]);
+        assert!(!is_done && found["state"] == state && self.0.symlink_metadata().is_ok(), "{found}");
+        assert!(found["kept"].as_str().unwrap().contains(kept), "{found}");
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_ring_in_memory_is_shown_and_goes_if_it_is_named_and_nobody_has_it_open() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--ring", "memory", "--journal", "request", "--capacity", "32M"]).ok();
+    let ring = InMemory::of(&desk);
+    assert!(!ring.0.exists());
+    killed(&desk, 2..100, "request");
+    let (_, found) = ring.run(&[]);
+    assert_eq!((&found["state"], &found["form"], &found["this_boot"]), (&"left".into(), &2.into(), &true.into()));
+    assert!(super::run(["rings", "--remove"]).ok().contains(ring.0.to_str().unwrap()) && ring.0.exists());
+    // A process that has it open, and has not locked it, or not so that this one can see it.
+    let open = std::fs::File::options().write(true).open(&ring.0).unwrap();
+    ring.stays("left", "a process has it open");
+    open.try_lock().unwrap();
+    ring.stays("in_use", "a process has it open");
+    drop(open);
+    assert_eq!(desk.run("scan", &[]).ok().lines().count(), 99);
+    assert!(ring.run(&["--remove"]).0 && !ring.0.exists());
+    assert!(desk.run("get", &["1"]).fails(1).contains("its ring, /dev/shm/"));
+}
+
+#[test]
+fn what_lies_in_memory_under_the_name_of_a_ring_is_known() {
+    // Its process was killed when it had made the file.
+    for content in [&[][..], &[0; 4096]] {
+        let ring = InMemory::new("-fe00-7.ring");
+        std::fs::write(&ring.0, content).unwrap();
+        assert_eq!(ring.run(&[]).1["state"], "nothing");
+        super::run(["rings", "--remove"]).ok();
+        assert!(!ring.0.exists());
+    }
+    let ring = InMemory::new(".ring.1");
+    std::fs::write(&ring.0, "somebody else's").unwrap();
+    ring.stays("other", "no ring");
+    std::fs::write(&ring.0, [&[0; 4095][..], &[1]].concat()).unwrap();
+    ring.stays("other", "no ring");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("target");
+    std::fs::write(&target, "").unwrap();
+    let link = InMemory::new(".ring");
+    std::os::unix::fs::symlink(&target, &link.0).unwrap();
+    link.stays("other", "");
+    // One of the first form.
+    let ring = InMemory::new("-fe00-7.ring");
+    let name = ring.0.file_name().unwrap().to_str().unwrap();
+    let half = |at: usize| u64::from_str_radix(&name["bristlecone-".len() + at..][..16], 16).unwrap();
+    let mut words = vec![0; 8 + 1024 * 10];
+    let magic = u64::from_le_bytes(*b"BRISRING");
+    for (log, state) in [([0xfe00, 8], "other"), ([0xfe00, 7], "left")] {
+        words[..8].copy_from_slice(&[magic, half(0), half(16), 5, 1, 1024, log[0], log[1]]);
+        std::fs::write(&ring.0, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        let found = ring.run(&[]).1;
+        assert_eq!(found["state"], state);
+        if state == "left" {
+            let log = &found["log"];
+            assert_eq!((number(&found, "epoch"), &found["this_boot"], number(log, "inode")), (5, &false.into(), 7));
+        }
+    }
+    assert!(ring.run(&["--remove"]).0);
+    assert!(super::run(["rings", "/dev/shm/other"]).fails(1).contains("no ring with this path"));
+}

@@ -32,6 +32,8 @@ mod place;
 #[cfg(target_os = "linux")]
 mod power;
 mod put;
+#[cfg(target_os = "linux")]
+mod rings;
 mod scan;
 mod stat;
 mod subjects;
@@ -80,6 +82,8 @@ enum Command {
     Restore(backup::Args),
     Compact(compact::Args),
     Journal(journal::Args),
+    #[cfg(target_os = "linux")]
+    Rings(rings::Args),
     Info(info::Args),
     Bench(bench::Args),
     Crash(crash::Args),
@@ -107,6 +111,8 @@ fn run(command: Command) -> Outcome {
         Command::Backup(args) | Command::Restore(args) => backup::run(args),
         Command::Compact(args) => compact::run(args),
         Command::Journal(args) => journal::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Rings(args) => rings::run(args),
         Command::Info(args) => info::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Crash(args) => crash::run(args),

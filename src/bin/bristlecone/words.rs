@@ -26,7 +26,8 @@ fn advised(kind: &ErrorKind) -> Option<String> {
         ErrorKind::DiskFailed => {
             "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
              `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the disk, \
-             checks everything, and makes it usable if it is whole: better now than after a restart of the machine"
+             checks everything, and makes it usable if it is whole: better now than after a restart of the machine. If its file system \
+             cannot be written to any more, copy the file to another one first"
                 .to_owned()
         }
         ErrorKind::PowerLoss => {

@@ -1,6 +1,6 @@
 //! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
 
-use super::beside::{belong_to_those_of, with_ending};
+use super::beside::{belong_to_those_of, in_its_place, with_ending};
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
@@ -80,7 +80,8 @@ impl Attached {
             let seat = ring.seat;
             Ok((ring, seat))
         };
-        let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)?;
+        let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
+            .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
@@ -122,7 +123,7 @@ impl Attached {
         let marker = believe((pool, marker), &log, ring.as_ref(), wanted.recovery)?;
         let place = seat.map_or_else(String::new, |seat| home.place(seat).display().to_string());
         let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
-        look((pool, &marker), &log, ring.as_ref(), &opening, store)
+        look((pool, &marker), &log, ring.as_ref(), &opening, store).map_err(|fault| in_its_place(fault, pool.as_file()))
     }
 
     #[inline]
@@ -235,7 +236,8 @@ pub(crate) fn was_settled(path: &Path, marker: &Marker) -> Result<bool, Fault> {
 
 fn lost() -> Fault {
     ErrorKind::Log {
-        found: "it is not there, and the pool was not closed in order: the pool's file alone is of the past",
+        found: "it is not there, under the pool's path with .log at its end, and the pool was not closed in order, so the pool's file \
+                alone is of the past, and not of one moment: bring the log back, or restore a copy of both",
     }
     .into()
 }

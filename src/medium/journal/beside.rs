@@ -1,5 +1,6 @@
 //! The files beside a pool's file: what they are called, and who may use them.
 
+use crate::error::{ErrorKind, Fault};
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
 use std::fs::File;
 use std::io;
@@ -25,4 +26,21 @@ pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
         mode -= Mode::RWXG;
     }
     Ok(fchmod(file, mode)?)
+}
+
+/// The fault, if it says that a ring is not there, and something else is in its place: an operator who sees a file there, and reads that
+/// there is none, would give up what it has.
+pub(super) fn in_its_place(fault: Fault, pool: &File) -> Fault {
+    let ErrorKind::RingLost { path } = fault.kind() else { return fault };
+    let Ok(there) = std::fs::symlink_metadata(path) else { return fault };
+    let owners = [Some(0), Some(rustix::process::geteuid().as_raw()), pool.metadata().ok().map(|meta| meta.uid())];
+    let found = if !there.is_file() {
+        "what is there is no file"
+    } else if !owners.contains(&Some(there.uid())) {
+        "it belongs to another user than the pool; if a process of that user has left it, open the pool as that user, or give the ring to \
+         the pool's owner"
+    } else {
+        "it has a length that no ring has: it was cut, or it is something else"
+    };
+    ErrorKind::Ring { path: path.clone(), found }.into()
 }

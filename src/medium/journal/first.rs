@@ -26,7 +26,7 @@ const HEAD: usize = 8;
 const CELL: usize = 10;
 
 /// What tells the ring of a log from others.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) boot: u64,
     /// Device and inode of the log.
@@ -38,14 +38,31 @@ pub(super) fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> io::Result<Option<Head
     Ok(Header::read_first(log)?.filter(|header| header.uuid == uuid))
 }
 
+/// Whose a ring is: what it begins with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) uuid: [u64; 2],
+    pub(super) epoch: u64,
+    pub(super) id: Identity,
+}
+
+impl Owner {
+    /// Whose the ring in these words is, if it says so.
+    pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
+        let (cells, head) =
+            ((words.len().saturating_sub(HEAD) / CELL) as u64, |i: usize| words[i].load(Ordering::Acquire));
+        let is_ring = words.len() > HEAD && cells.is_power_of_two() && (head(0), head(5)) == (MAGIC, cells);
+        is_ring.then(|| Self {
+            uuid: [head(1), head(2)],
+            epoch: head(3),
+            id: Identity { boot: head(4), file: [head(6), head(7)] },
+        })
+    }
+}
+
 /// The epoch of a ring in these words; 0 if it is not that of a log with this header.
 pub(super) fn epoch(words: &[AtomicU64], header: &Header, id: Identity) -> u64 {
-    let (cells, head) = ((words.len().saturating_sub(HEAD) / CELL) as u64, |i: usize| words[i].load(Ordering::Acquire));
-    let is_ring = words.len() > HEAD
-        && cells.is_power_of_two()
-        && [MAGIC, header.uuid[0], header.uuid[1]].into_iter().eq((0..3).map(head))
-        && [id.boot, cells, id.file[0], id.file[1]].into_iter().eq((4..8).map(head));
-    if is_ring { head(3) } else { 0 }
+    Owner::read(words).filter(|owner| owner.uuid == header.uuid && owner.id == id).map_or(0, |owner| owner.epoch)
 }
 
 /// Calls `store` for each word that the pool file lacks, in order. Returns the end of the positions.

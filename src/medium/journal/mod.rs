@@ -28,6 +28,8 @@ mod frame;
 mod head;
 mod header;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+mod in_memory;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod keeper;
 mod left;
 mod log;
@@ -53,6 +55,8 @@ mod trees;
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
 pub(crate) use disk::Disk;
 pub use engine::JournalStat;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub use in_memory::{Kept, RingInMemory, RingSays};
 pub(crate) use left::Wanted;
 pub use left::{Recovered, Recovery, RingPlace};
 pub(crate) use marker::{MARKER, Marker};

@@ -89,14 +89,23 @@ pub(super) fn zero<F: Disk>(file: &F, from: u64, to: u64) -> io::Result<()> {
     (from..to).step_by(PIECE as usize).try_for_each(|at| file.write(at, &zeros[..PIECE.min(to - at) as usize]))
 }
 
+/// What to do about a log that is not the pool's, or is none.
+macro_rules! way_on {
+    () => {
+        ": bring the right one back, or restore a copy of pool and log; only if the pool was closed in order, it needs none: then move this \
+         one away"
+    };
+}
+
 /// The header of a log, if it is that of the pool with this uuid.
 fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Header, Fault> {
-    let header = Header::read(log).map_err(reading())?.ok_or_else(|| damaged("it has no valid header"))?;
+    let header =
+        Header::read(log).map_err(reading())?.ok_or_else(|| damaged(concat!("it has no valid header", way_on!())))?;
     if header.uuid != uuid {
-        return Err(damaged("it is the log of another pool"));
+        return Err(damaged(concat!("it is the log of another pool", way_on!())));
     }
     if log.len().map_err(reading())? < REGION + header.region.len {
-        return Err(damaged("it is shorter than its header says"));
+        return Err(damaged(concat!("it is shorter than its header says", way_on!())));
     }
     Ok(header)
 }

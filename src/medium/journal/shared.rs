@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 /// Where files are in memory.
 pub(super) const IN_MEMORY: &str = "/dev/shm";
 /// The numbers of cells that rings have.
-const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
+pub(super) const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
 /// The numbers of cells that new rings have; few in tests, so that they are full all the time.
 const NEW: std::ops::RangeInclusive<u64> = if cfg!(test) { 1 << 10..=1 << 10 } else { 1 << 16..=1 << 18 };
 /// How many names a ring may have, if others are taken.

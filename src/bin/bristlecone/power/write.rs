@@ -94,8 +94,8 @@ pub(crate) fn run(args: Args) -> Outcome {
             threads
         }
     };
-    let told = format!("/dev/shm/power-{:016x}", place_hash(&place)?);
-    let told = File::options().read(true).write(true).create(true).truncate(false).open(told)?;
+    let told_at = format!("/dev/shm/power-{:016x}", place_hash(&place)?);
+    let told = File::options().read(true).write(true).create(true).truncate(false).open(&told_at)?;
     let mut safe = [0; 8];
     let safe = if told.read_at(&mut safe, 0)? == 8 { u64::from_le_bytes(safe) } else { 0 };
     let early = args.early;
@@ -155,6 +155,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let done = progress.done();
         progress.is_synced(done)?;
         if done >= args.changes {
+            fs::remove_file(told_at)?;
             return Ok(ExitCode::SUCCESS);
         }
         if random.below(3) == 0 {
