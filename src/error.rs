@@ -245,8 +245,7 @@ pub enum ErrorKind {
     /// change is accepted, and no tree is opened. Look at the disk; then close the pool and open it again, which writes
     /// everything once more.
     ///
-    /// If the log was removed, the next open misses it, and everything since the last checkpoint with it. Trees that are open can still be read:
-    /// copy what they have to another pool before the pool is closed.
+    /// If the log was removed, nothing is lost as long as the process lives: a close writes everything to the pool's file.
     Journal {
         /// The system's answer.
         source: io::Error,
@@ -517,8 +516,8 @@ impl fmt::Display for ErrorKind {
             Self::Journal { source } => {
                 write!(
                     f,
-                    "the journal has failed, and no change is accepted any more: {source}; what was synced is safe: look at the disk, then \
-                     close the pool and open it again"
+                    "no change is accepted any more, because the journal has failed: {source}; what was synced is safe: look at the disk, \
+                     then close the pool and open it again"
                 )
             }
             Self::JournalThere { has: true } => write!(f, "the pool has a journal"),

@@ -139,7 +139,7 @@ impl Attached {
     /// What was flushed survives what the mode promises when this returns.
     #[inline]
     pub(crate) fn acknowledge(&self) -> io::Result<()> {
-        if self.mode == Journal::Each { self.engine.sync() } else { self.engine.check() }
+        if self.mode == Journal::Each { self.engine.sync() } else { self.engine.check_acknowledged() }
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {

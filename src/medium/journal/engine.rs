@@ -28,6 +28,8 @@ const SPARE: u64 = 4;
 const CROWDED: u64 = 1;
 /// The journal is closed.
 const FAILED: u64 = 2;
+/// The log has lost its name: a close loses nothing, and a kill would.
+const NAMELESS: u64 = 4;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -230,7 +232,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Applies everything that was flushed to the pool file, and forgets it. Nothing is flushed meanwhile.
     pub(crate) fn empty(&self) -> io::Result<()> {
-        self.sync()?;
+        self.write_out()?;
         self.apply(&mut self.applied.lock(), true).map(drop).map_err(|fault| self.fail(fault))
     }
 
@@ -352,7 +354,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
         self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
         self.look_for_room();
-        Ok(())
+        self.check_name()
     }
 
     /// Whether so much of the ring is used that the log should be synced.
@@ -366,14 +368,29 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         is_much(used, self.header.lock().region)
     }
 
-    /// Waits until everything that was flushed is on the disk.
+    /// Waits until everything that was flushed is on the disk, where the next process finds it.
     #[inline]
     pub(crate) fn sync(&self) -> io::Result<()> {
+        self.write_out().and_then(|()| self.check_name())
+    }
+
+    /// Waits until everything that was flushed is on the disk.
+    fn write_out(&self) -> io::Result<()> {
         let next = self.ring.next();
         if self.ring.synced() >= next && self.failure.get().is_none() {
             return Ok(());
         }
         self.lead_until(|| self.ring.synced() >= next, || self.ring.next(), Replaces::Ring)
+    }
+
+    /// The error because of which nothing is acknowledged, if there is one.
+    #[inline]
+    pub(crate) fn check_acknowledged(&self) -> io::Result<()> {
+        if self.gate.load(Ordering::Acquire) & (FAILED | NAMELESS) == 0 { Ok(()) } else { self.refuse() }
+    }
+
+    fn check_name(&self) -> io::Result<()> {
+        if self.gate.load(Ordering::Acquire) & NAMELESS == 0 { Ok(()) } else { Err(nameless()) }
     }
 
     /// Lets those who wait look again.
@@ -443,7 +460,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[cold]
     #[inline(never)]
     fn refuse(&self) -> io::Result<()> {
-        self.failure.get().map_or(Ok(()), |failure| Err(failure.error()))
+        self.failure.get().map_or_else(|| self.check_name(), |failure| Err(failure.error()))
     }
 
     /// Whether the journal is closed.
@@ -494,7 +511,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
     pub(crate) fn settle(&self) -> io::Result<()> {
-        self.sync()?;
+        self.write_out()?;
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 
@@ -630,8 +647,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
-        let is_lost = synced.is_ok() && self.log.is_gone() && !self.pool.is_gone();
-        let synced = if is_lost { Err(lost_log()) } else { synced };
+        // Nobody would find what it has; unless the pool is gone itself, of which nobody expects anything.
+        if self.log.is_gone() && !self.pool.is_gone() {
+            self.gate.fetch_or(NAMELESS, Ordering::Relaxed);
+        }
         if !holds(Rule::NotedAlone) {
             drop(alone);
             yield_now();
@@ -812,8 +831,8 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     }
 }
 
-fn lost_log() -> Fault {
-    Fault::io("sync the log, which was removed")(io::ErrorKind::NotFound.into())
+fn nameless() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the log was removed; close the pool, which loses nothing")
 }
 
 fn damaged_cell() -> Fault {
