@@ -541,6 +541,13 @@ fn loom_journal_ring_that_is_replaced_while_others_fill_it_is_found_wrong() {
     replaced_ring(Some(Rule::Shut));
 }
 
+/// What was filled since the leader synced last is lost.
+#[test]
+#[should_panic = "found wrong"]
+fn loom_journal_ring_that_is_replaced_before_the_log_has_all_is_found_wrong() {
+    replaced_ring(Some(Rule::SyncedBeforeName));
+}
+
 /// A leader waits for a position of its own.
 #[test]
 #[should_panic]

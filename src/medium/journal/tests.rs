@@ -553,7 +553,6 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::Prefix,
         Rule::NotedLast,
         Rule::AnyFrame,
-        Rule::SyncedBeforeName,
     ];
     for rule in all {
         assert!(found_without(rule, 40_000, history).is_some(), "{rule:?} is left out, and nothing is found");
