@@ -6,13 +6,16 @@ has them open, or lets it close them, and does something to their files. Then it
 with fewer entries than were acknowledged. A wrong refusal, or one that does not say what to do, is a failure of another kind.
 """
 
-import dataclasses, fnmatch, glob, json, os, pathlib, random, select, shutil, signal, struct, subprocess, sys, tempfile, time, traceback
+import dataclasses, fnmatch, glob, json, os, pathlib, random, select, shutil, signal, struct, subprocess, sys, tempfile, time, traceback, types
+
+import power_cuts
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 SHM = "/dev/shm"
 SKIP = 77
 REGION = 8192
 CELL = 80
+PAGE = 4096
 MKFS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 FOREIGN = b"a file of somebody else\n" * 1000
 
@@ -321,6 +324,24 @@ class Pool:
             kind = Lost if len(found) < least else Wrong
             raise kind(f"{what}--without-ring shows {len(found):,} entries, not {least:,} to {most:,}")
 
+    def moment(self, least, fed, what=""):
+        """That it has the first of what was fed, at least so many, and stays so; or names a way on that leads there. Says whether it was
+        refused."""
+        (found, done), way = self.content(), ()
+        if found is None:
+            self.refused("--uncertain-ring", what=what)
+            way = ("--uncertain-ring", "prefix")
+            found, done = self.content(*way)
+        if found is None:
+            raise Wrong(f"{what}refused: {done}")
+        if len(found) < least:
+            raise Lost(f"{what}{len(found):,} entries, and {least:,} were synced")
+        if sorted(map(int, found)) != list(fed)[: len(found)]:
+            raise Lost(f"{what}{len(found):,} of {len(fed):,} entries, which are not the first ones")
+        self.acknowledged = found
+        self.whole(*way, what=what)
+        return bool(way)
+
     def never_silent(self, what=""):
         """That a reader, and a writer, see everything, or fail. Says which."""
         found, _ = self.content()
@@ -342,7 +363,7 @@ class World:
 
     def __init__(self, program, scratch, kind):
         self.program, self.scratch, self.kind, self.running, self.boots = program, scratch, kind, [], 0
-        self.other, self.mounted, self.device, self.hidden = f"{scratch}/other", f"{scratch}/disk", None, False
+        self.other, self.mounted, self.device, self.hidden, self.recorder = f"{scratch}/other", f"{scratch}/disk", None, False, None
         for place in (self.other, self.mounted):
             os.makedirs(place, exist_ok=True)
 
@@ -375,6 +396,8 @@ class World:
                 tool("umount", "-l", place, check=False)
         if self.device:
             tool("losetup", "-d", self.device, check=False)
+        if self.recorder:
+            self.recorder.stop()
 
     @staticmethod
     def is_ours(place):
@@ -394,6 +417,31 @@ class World:
         if self.kind == "tmpfs":
             raise LeftOut("tmpfs has no device")
         tool("umount", self.mounted)
+        self.mount()
+
+    def serve(self):
+        """From now on, the file system is on a device that can be taken out."""
+        if self.kind == "tmpfs":
+            raise LeftOut("tmpfs has no device")
+        tool("umount", self.mounted)
+        served = f"{self.scratch}/served"
+        pathlib.Path(served).touch()
+        try:
+            self.recorder = power_cuts.Recorder(self.image, served)
+        except OSError as error:
+            raise LeftOut(f"a device of our own cannot be had: {error}") from error
+        self.image = served
+        self.mount()
+
+    def take_out(self):
+        """From now on, every read and write of the device fails."""
+        self.recorder.fail("gone", lambda _start, _end: True, self.random)
+        self.recorder.chance = types.SimpleNamespace(random=lambda: 0)  # not even a part is written
+
+    def put_back(self):
+        """In the same boot. What was in memory only is gone with the mount."""
+        tool("umount", self.mounted)
+        self.recorder.work()
         self.mount()
 
     def new_shm(self):
@@ -904,6 +952,73 @@ def _(world):
             raise Lost(f"another boot: {len(found or {})} entries")
 
 
+# A disk that is taken out, and comes back in the same boot.
+
+
+@case("taken out: while a process writes")
+def _(world):
+    world.serve()
+    for mode in ("each", "10ms", "request"):
+        pool, fed = world.pool(f"{mode}.pool").first(), [*range(1, 1001), *range(2001, 3001)]
+        writer = Writer(pool, "--journal", mode)
+        writer.feed(range(2001, 2501))
+        time.sleep(0.5)  # what was made before is on the disk, if the mode says so
+        world.take_out()
+        writer.feed(range(2501, 3001), must=False)
+        status, said = writer.close(), writer.message()
+        if status != 1 and status != -signal.SIGBUS or status == 1 and "os error" not in said:
+            raise Wrong(f"{mode}: load ends with {status}: {said}")
+        for verb, *arguments in (("get", "1"), ("put", "5", "x")):
+            done = pool.run(verb, *arguments)
+            if done.status not in (1, -signal.SIGBUS) and (verb, done.status) != ("get", 0):
+                raise Wrong(f"{mode}: while the disk is gone: {done}")
+        world.put_back()
+        pool.moment(1000 if mode == "request" else 1500, fed, what=f"{mode}: ")
+
+
+@case("taken out: after a kill")
+def _(world):
+    world.serve()
+    for mode in ("each", "10ms"):
+        pool, fed = world.pool(f"{mode}.pool").first().killed(options=("--journal", mode)), [*range(1, 1001), *range(2001, 3001)]
+        world.take_out()
+        world.put_back()
+        pool.moment(2000 if mode == "each" else 1000, fed, what=f"{mode}: ")
+
+
+@case("taken out: after a kill, with a part of the ring written back")
+def _(world):
+    world.serve()
+    for part, (begin, end) in {"nothing": (0, 0), "the beginning": (0, 0.5), "the end": (0.5, 1), "all": (0, 1)}.items():
+        pool, fed = world.pool(f"{part}.pool").first(), [*range(1, 1001), *range(2001, 3001)]
+        before = pathlib.Path(pool.ring).read_bytes()
+        pool.killed()
+        pages = pages_behind_the_log(pool)
+        tool("sync", pool.ring)
+        world.take_out()
+        world.put_back()
+        # The system writes back more than it is asked to. These pages are as if it had not.
+        with open(pool.ring, "r+b") as file:
+            for number, at in enumerate(pages):
+                if not begin <= number / len(pages) < end:
+                    file.seek(at)
+                    file.write(before[at : at + PAGE])
+        uncertain = pool.moment(2000 if part == "all" else 1000, fed, what=f"{part}: ")
+        if part == "the end" and not uncertain:
+            raise Lost(f"{part}: the ring has entries behind a gap, which is not said")
+        if part != "the end" and uncertain:
+            raise Wrong(f"{part}: refused, though the ring has no gap")
+
+
+def pages_behind_the_log(pool):
+    """The pages of the ring with entries that are not in the log."""
+    ring, first = Ring(pool.ring), Log(pool.log).next()
+    pages = sorted({at // PAGE * PAGE for position, at in ring.cells.items() if position >= first})
+    if len(pages) < 4:
+        raise Wrong(f"the ring has {len(pages)} pages behind the end of the log")
+    return pages
+
+
 # Settled pools.
 
 
@@ -1369,13 +1484,13 @@ def _(world):
     pool.see(what="by the old build: ")
 
 
-def planted(program, scratch):
-    """A program that gives up rings without a word."""
+def planted(program, scratch, options):
+    """A program that takes a way on without being asked, and without a word."""
     path = f"{scratch}/planted"
     pathlib.Path(path).write_text(f"""#!/bin/sh
 case $1 in
     load | journal | check) exec {program} "$@" ;;
-    *) exec {program} "$@" --without-ring 2>/dev/null ;;
+    *) exec {program} "$@" {options} 2>/dev/null ;;
 esac
 """)
     os.chmod(path, 0o755)
@@ -1391,7 +1506,7 @@ def campaign(program, kind, wanted, control):
             continue
         with tempfile.TemporaryDirectory(prefix="places-") as scratch:
             subprocess.run(["mount", "-t", "tmpfs", "none", scratch], check=True)
-            world = World(planted(program, scratch) if control == "planted" else program, scratch, kind)
+            world = World(planted(program, scratch, control) if control else program, scratch, kind)
             world.random, world.bits = random.Random(f"{seed}/{name}"), 0
             try:
                 with world:
@@ -1415,7 +1530,7 @@ def campaign(program, kind, wanted, control):
             report["bits"] += world.bits
         # One line each.
         print(f"{name}: {'; '.join(filter(None, map(str.strip, said.splitlines())))[:500]}", flush=True)
-        if control and report["lost"]:
+        if control is not None and report["lost"]:
             break
     if report["cases"] == report["left_out"]:
         return None
@@ -1429,8 +1544,12 @@ def main(arguments):
     if arguments == ["--list"]:
         return print("\n".join(CASES))
     control = None
-    while arguments and arguments[0].startswith("--"):
-        control = {"--control": control or "given", "--planted": "planted"}[arguments.pop(0)]
+    if arguments[:1] == ["--control"]:
+        control = ""
+        del arguments[0]
+        if arguments[:1] == ["--planted"]:
+            control = arguments[1]
+            del arguments[:2]
     if not arguments:
         sys.exit(__doc__)
     program, *wanted = arguments
@@ -1446,7 +1565,7 @@ def main(arguments):
         return SKIP
     lost, failures = (sum(report[what] for report in reports) for what in ("lost", "failures"))
     print(f"{sum(report['cases'] for report in reports)} cases, {failures} failures, {lost} of them lost something without a word")
-    if control:
+    if control is not None:
         print("found: the program that is wrong" if lost else "not found: the program that is wrong")
         return 0 if lost else 1
     return 1 if failures else 0
