@@ -260,7 +260,7 @@ class Recorder(threading.Thread):
         self.events, self.acks, self.issued, self.bytes, self.kills = [], [], 0, 0, 0
         self.failing, self.outages, self.chance = None, [], None
         self.refusals, self.repairs, self.gave_up = 0, 0, None
-        self.error, self.stopping = None, False
+        self.error, self.stopping, self.boot = None, False, None
         self.lines, self.pipe, self.pipe_lock = b"", None, threading.Lock()
         self.fuse = os.open("/dev/fuse", os.O_RDWR)
         os.set_blocking(self.fuse, False)
@@ -438,6 +438,7 @@ class Recording:
     def __init__(self, kind, base, recorder):
         self.kind, self.base = kind, base
         self.events, self.acks, self.issued, self.kills = recorder.events, recorder.acks, recorder.issued, recorder.kills
+        self.boot = recorder.boot
         self.outages = [tuple(outage) for outage in recorder.outages if outage[3]]
         self.index()
 
@@ -512,13 +513,13 @@ class Recording:
             size = os.fstat(base.fileno()).st_size
             data = [(start, os.pread(base.fileno(), length, start)) for start, length in extents(base.fileno())]
         with gzip.open(path, "wb", compresslevel=1) as out:
-            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued, self.outages), out)
+            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued, self.outages, self.boot), out)
 
     @classmethod
     def load(cls, path, base):
         self = cls.__new__(cls)
         with gzip.open(path, "rb") as read:
-            self.kind, size, data, self.events, self.acks, self.issued, self.outages = pickle.load(read)
+            self.kind, size, data, self.events, self.acks, self.issued, self.outages, self.boot = pickle.load(read)
         with open(base, "wb") as out:
             out.truncate(size)
             for start, part in data:
@@ -551,6 +552,7 @@ class Cut:
     lost: typing.Optional[str] = None
     unmountable: bool = False
     refused: typing.Optional[str] = None
+    taken_out: bool = False
     repair: typing.Optional[Recording] = None
 
 
@@ -611,14 +613,14 @@ class Harness:
         finally:
             recorder.stop()
 
-    def boot(self):
+    def boot(self, number):
         """What a running system has that a restart does not leave: shared memory, and the number of the boot."""
         self.boots += 1
         boot = f"{self.work}/boot-{self.boots}"
         os.makedirs(f"{boot}/shm")
         os.chmod(f"{boot}/shm", 0o1777)
         with open(f"{boot}/id", "w", encoding="ascii") as out:
-            out.write(f"{uuid.uuid4()}\n")
+            out.write(f"{number}\n")
         return boot
 
     def in_boot(self, boot, command, directory, *numbers):
@@ -655,7 +657,8 @@ class Harness:
 
     def write(self, kind, recorder, directory, rng):
         """Lets the writer write, with kills, and perhaps with a device that fails. Gives what it says is lost in this boot, or None."""
-        boot, options = self.boot(), self.options
+        options, recorder.boot = self.options, str(uuid.uuid4())
+        boot = self.boot(recorder.boot)
         fails, outages = rng.random() < options.errors, None
         disturb = subprocess.Popen([sys.executable, __file__, "disturb", directory, str(rng.random()), *(["sync"] if fails else [])])
         if fails:
@@ -736,9 +739,9 @@ class Harness:
         time.sleep(rng.uniform(0, 0.003))
         return writer.poll() is None
 
-    def verify(self, directory, acknowledged, issued):
+    def verify(self, boot, directory, acknowledged, issued, way_on=""):
         """None, or what the verifier said is lost, or why it refuses to look."""
-        command = self.in_boot(self.boot(), self.options.verifier, directory, acknowledged, issued)
+        command = self.in_boot(self.boot(boot), self.options.verifier, directory, acknowledged, issued) + shlex.split(way_on)
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=self.options.limit, check=False)
@@ -747,6 +750,20 @@ class Harness:
         said = done.stdout.decode(errors="replace").strip()
         return Said(f"the verifier ended with {done.returncode}: {said}", done.returncode == REFUSED) if done.returncode else None
 
+    def look(self, cut, recording, at, boot, directory):
+        """Has a cut verified, and notes what was said."""
+        acknowledged, issued = recording.acknowledged(at), recording.issued
+        said = self.verify(boot, directory, acknowledged, issued)
+        if said and said.refused and cut.taken_out and self.options.way_on:
+            cut.refused = said.what
+            said = self.verify(boot, directory, acknowledged, issued, self.options.way_on)
+            if said:
+                said = Said(f"{cut.refused}; then {said.what}", said.refused)
+        if said and said.refused and recording.may_refuse(at):
+            cut.refused = said.what
+        elif said:
+            cut.lost = said.what
+
     def cut(self, recording, seed, second):
         """One cut, as the seed draws it. With `second`, the repair is recorded."""
         rng = random.Random(seed)
@@ -754,7 +771,9 @@ class Harness:
         image, directory = f"{self.work}/cut.img", f"{self.work}/cut"
         cut = cut_image(recording, at, rng, image, self.options.tear)
         acknowledged, issued = recording.acknowledged(at), recording.issued
-        cut.did += f", {acknowledged} of {issued} acknowledged"
+        cut.taken_out = recording.boot is not None and random.Random(f"{seed}/taken out?").random() < self.options.taken_out
+        boot = recording.boot if cut.taken_out else str(uuid.uuid4())
+        cut.did += f", {acknowledged} of {issued} acknowledged{', taken out' if cut.taken_out else ''}"
         if self.options.wreck:
             with open(image, "r+b", buffering=0) as out:
                 punch(out.fileno(), 0, WRECKED)
@@ -762,19 +781,15 @@ class Harness:
             if second:
                 base = f"{self.work}/second.img"
                 os.rename(image, base)
-                cut.repair, said = self.record(recording.kind, base, lambda _, data: self.verify(data, acknowledged, issued))
-                cut.repair.acks, cut.repair.issued = [(0, acknowledged)], issued
+                cut.repair, _ = self.record(recording.kind, base, lambda _, data: self.look(cut, recording, at, boot, data))
+                cut.repair.acks, cut.repair.issued, cut.repair.boot = [(0, acknowledged)], issued, boot
                 if recording.may_refuse(at):
                     cut.repair.outages = [("before", 0, 0, 1)]
                 cut.repair.index()
             else:
                 mount_file(image, directory, recording.kind)
-                said = self.verify(f"{directory}/data", acknowledged, issued)
+                self.look(cut, recording, at, boot, f"{directory}/data")
                 umount(directory)
-            if said and said.refused and recording.may_refuse(at):
-                cut.refused = said.what
-            elif said:
-                cut.lost = said.what
         except Unmountable as error:
             cut.lost, cut.unmountable = str(error), True
         return cut
@@ -783,7 +798,7 @@ class Harness:
         options, start = self.options, time.monotonic()
         base = self.make(kind)
         report = {"fs": kind, "cuts": 0, "lost": 0, "acknowledged": 0, "seconds": 0, "second_cuts": 0, "unflushed": 0, "torn_blocks": 0,
-                  "kept_whole": 0, "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0,
+                  "kept_whole": 0, "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0, "taken_out": 0,
                   "record_seconds": 0, "outages": 0, "failed_writes": 0, "refusals": 0, "remounts": 0, "given_up": 0, "refused": 0,
                   "unmountable_after_errors": 0, "seed": options.seed}
         runs = max(1, options.cuts // options.each)
@@ -845,6 +860,7 @@ class Harness:
         options = self.options
         report["unflushed"] += cut.unflushed > 0
         report["torn_blocks"] += cut.torn
+        report["taken_out"] += cut.taken_out
         report["kept_whole"] += cut.kept_whole
         if options.verbose:
             print(f"{seed}: {cut.did}: {cut.lost or cut.refused or 'there'}", file=sys.stderr, flush=True)
@@ -921,11 +937,17 @@ def stand_in_block(directory):
 
 def stand_in_write(directory, how):
     """Appends records: `right`; `early`, which acknowledges before it syncs; `never`, which does not sync; `memory`, which writes
-    to shared memory; `deaf`, which does not hear of errors. `block` writes one block."""
+    to shared memory; `deaf`, which does not hear of errors; `boot`, which is early, and is only wrong in the same boot. `block` writes one block."""
     path = f"{'/dev/shm' if how == 'memory' else directory}/records"
     print("issued", STAND_IN_RECORDS, flush=True)
     if how == "block":
         return stand_in_block(directory)
+    if how == "boot":
+        with open(f"{directory}/boot", "w", encoding="ascii") as out:
+            out.write(boot_id())
+            out.flush()
+            os.fsync(out.fileno())
+        how = "early"
     begin = records(path)
     if how == "right" and begin:
         # After an error, what the system shows is not what the disk has, and may never be in this file.
@@ -956,7 +978,18 @@ def stand_in_write(directory, how):
                 os.fdatasync(descriptor)
 
 
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as read:
+        return read.read()
+
+
 def stand_in_verify(directory, acknowledged, issued):
+    try:
+        with open(f"{directory}/boot", encoding="ascii") as read:
+            if read.read() != boot_id():
+                return
+    except FileNotFoundError:
+        pass
     found = max(block_number(f"{directory}/block"), *(records(f"{parent}/records") for parent in (directory, "/dev/shm")))
     if not acknowledged <= found <= issued:
         print(f"{found} records, not {acknowledged} to {issued}")
@@ -1026,6 +1059,8 @@ def main():
         direct=environment("DIRECT", "1") != "0",
         keep=environment("KEEP"),
         verbose=bool(environment("VERBOSE")),
+        taken_out=float(environment("TAKEN_OUT", "0.2")),
+        way_on=environment("WAY_ON", ""),
         wreck=bool(environment("WRECK")),
     )
     options = parser.parse_args()
