@@ -341,7 +341,7 @@ class Pool:
             raise Wrong(f"{what}refused: {done}")
         if len(found) < least:
             raise Lost(f"{what}{len(found):,} entries, and {least:,} were synced")
-        if sorted(map(int, found)) != list(fed)[: len(found)]:
+        if found != entries(list(fed)[: len(found)]):
             raise Lost(f"{what}{len(found):,} of {len(fed):,} entries, which are not the first ones")
         self.acknowledged = found
         self.whole(*way, what=what)
