@@ -6,13 +6,16 @@ has them open, or lets it close them, and does something to their files. Then it
 with fewer entries than were acknowledged. A wrong refusal, or one that does not say what to do, is a failure of another kind.
 """
 
-import dataclasses, fnmatch, glob, json, os, pathlib, random, select, shutil, signal, struct, subprocess, sys, tempfile, time, traceback
+import dataclasses, fnmatch, glob, json, os, pathlib, random, select, shutil, signal, struct, subprocess, sys, tempfile, time, traceback, types
+
+import power_cuts
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 SHM = "/dev/shm"
 SKIP = 77
 REGION = 8192
 CELL = 80
+PAGE = 4096
 MKFS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 FOREIGN = b"a file of somebody else\n" * 1000
 
@@ -63,7 +66,7 @@ class Log:
     """The frames of a log from the beginning of its region on. Logs of these cases never come around to it again."""
 
     def __init__(self, path):
-        self.data = pathlib.Path(path).read_bytes()
+        self.data = read(path)
         self.is_new = self.data[:8] == b"BRISLOG2"
         self.frames, place = [], REGION
         head = 56 if self.is_new else 40
@@ -93,7 +96,7 @@ class Ring:
     """The cells of a ring by their positions."""
 
     def __init__(self, path):
-        data = pathlib.Path(path).read_bytes()
+        data = read(path)
         # The number of cells is a power of two, and the head is no whole cell.
         self.head = 2048 if data[:8] == b"BRISRNG2" else len(data) % CELL or CELL
         self.cells = {}
@@ -111,11 +114,18 @@ def flip(path, bit):
         file.write(bytes([byte ^ 1 << bit % 8]))
 
 
+def read(path):
+    return pathlib.Path(path).read_bytes()
+
+
+def write(path, data):
+    pathlib.Path(path).write_bytes(data)
+
+
 def replaced(path, data):
     """A file in its place with this content: another inode."""
-    new = f"{path}.new"
-    pathlib.Path(new).write_bytes(data)
-    os.rename(new, path)
+    write(f"{path}.new", data)
+    os.rename(f"{path}.new", path)
 
 
 # The pools.
@@ -210,6 +220,9 @@ class Pool:
         """Runs a verb on the pool."""
         return self.world.run(verb, self.path, *arguments)
 
+    def succeeds(self, verb, *arguments, what=""):
+        return self.world.succeeds(verb, self.path, *arguments, what=what)
+
     def first(self, keys=range(1, 1001), options=("--journal", "request")):
         """Makes it, with these entries, and closes it in order."""
         writer = Writer(self, *options)
@@ -273,9 +286,7 @@ class Pool:
         self.see(*options, what=what)
         self.put(*options, what=what)
         self.see(what=f"{what}after put: ")
-        done = self.run("check")
-        if done.status:
-            raise Wrong(f"{what}{done}")
+        self.succeeds("check", what=what)
 
     def put(self, *options, what=""):
         done = self.run("put", "5", value("5, again"), *options)
@@ -303,15 +314,12 @@ class Pool:
             raise Wrong(f"{what}refused, but {' and '.join(changed)} is not what it was")
 
     def bytes(self):
-        return {name: pathlib.Path(name).read_bytes() for name in self.files()}
+        return {name: read(name) for name in self.files()}
 
     def without_ring(self, least, most, *words, what=""):
         """That `--without-ring` shows what was synced, and says that a ring was given up, and that the pool goes on then."""
         for verb, *arguments in (("get", "1"), ("put", "9", value(9))):
-            done = self.run(verb, *arguments, "--without-ring")
-            self.world.ended(done)
-            if done.status:
-                raise Wrong(f"{what}{done}")
+            done = self.succeeds(verb, *arguments, "--without-ring", what=what)
             if unsaid := [word for word in ("ring", *words) if word not in done.err]:
                 raise Wrong(f"{what}says nothing of {' and '.join(unsaid)}: {done}")
         found, done = self.content()
@@ -320,6 +328,24 @@ class Pool:
         if not least <= len(found) <= most:
             kind = Lost if len(found) < least else Wrong
             raise kind(f"{what}--without-ring shows {len(found):,} entries, not {least:,} to {most:,}")
+
+    def moment(self, least, fed, what=""):
+        """That it has the first of what was fed, at least so many, and stays so; or names a way on that leads there. Says whether it was
+        refused."""
+        (found, done), way = self.content(), ()
+        if found is None:
+            self.refused("--uncertain-ring", what=what)
+            way = ("--uncertain-ring", "prefix")
+            found, done = self.content(*way)
+        if found is None:
+            raise Wrong(f"{what}refused: {done}")
+        if len(found) < least:
+            raise Lost(f"{what}{len(found):,} entries, and {least:,} were synced")
+        if found != entries(list(fed)[: len(found)]):
+            raise Lost(f"{what}{len(found):,} of {len(fed):,} entries, which are not the first ones")
+        self.acknowledged = found
+        self.whole(*way, what=what)
+        return bool(way)
 
     def never_silent(self, what=""):
         """That a reader, and a writer, see everything, or fail. Says which."""
@@ -342,7 +368,7 @@ class World:
 
     def __init__(self, program, scratch, kind):
         self.program, self.scratch, self.kind, self.running, self.boots = program, scratch, kind, [], 0
-        self.other, self.mounted, self.device, self.hidden = f"{scratch}/other", f"{scratch}/disk", None, False
+        self.other, self.mounted, self.device, self.hidden, self.recorder = f"{scratch}/other", f"{scratch}/disk", None, False, None
         for place in (self.other, self.mounted):
             os.makedirs(place, exist_ok=True)
 
@@ -375,6 +401,8 @@ class World:
                 tool("umount", "-l", place, check=False)
         if self.device:
             tool("losetup", "-d", self.device, check=False)
+        if self.recorder:
+            self.recorder.stop()
 
     @staticmethod
     def is_ours(place):
@@ -396,6 +424,31 @@ class World:
         tool("umount", self.mounted)
         self.mount()
 
+    def serve(self):
+        """From now on, the file system is on a device that can be taken out."""
+        if self.kind == "tmpfs":
+            raise LeftOut("tmpfs has no device")
+        tool("umount", self.mounted)
+        served = f"{self.scratch}/served"
+        pathlib.Path(served).touch()
+        try:
+            self.recorder = power_cuts.Recorder(self.image, served)
+        except OSError as error:
+            raise LeftOut(f"a device of our own cannot be had: {error}") from error
+        self.image = served
+        self.mount()
+
+    def take_out(self):
+        """From now on, every read and write of the device fails."""
+        self.recorder.fail("gone", lambda _start, _end: True, self.random)
+        self.recorder.chance = types.SimpleNamespace(random=lambda: 0)  # not even a part is written
+
+    def put_back(self):
+        """In the same boot. What was in memory only is gone with the mount."""
+        tool("umount", self.mounted)
+        self.recorder.work()
+        self.mount()
+
     def new_shm(self):
         tool("umount", SHM)
         tool("mount", "-t", "tmpfs", "-o", "mode=1777", "none", SHM)
@@ -406,7 +459,7 @@ class World:
             tool("umount", BOOT)
         self.boots += 1
         path = f"{self.scratch}/boot"
-        replaced(path, pathlib.Path("/proc/sys/kernel/random/uuid").read_bytes())
+        replaced(path, read("/proc/sys/kernel/random/uuid"))
         tool("mount", "--bind", path, BOOT)
 
     def reboot(self):
@@ -440,6 +493,13 @@ class World:
             print(f"    {done}", file=sys.stderr, flush=True)
         return done
 
+    def succeeds(self, *arguments, what=""):
+        done = self.run(*arguments)
+        self.ended(done)
+        if done.status:
+            raise Wrong(f"{what}refused: {done}")
+        return done
+
     @staticmethod
     def ended(done):
         """That it was neither a signal nor a panic."""
@@ -464,22 +524,21 @@ def case(name):
 # The ring that belongs.
 
 
-@case("container: another /dev/shm")
-def _(world):
-    pool = world.pool().first().killed()
-    world.new_shm()
-    pool.whole()
+def found_again(name, change):
+    @case(name)
+    def _(world):
+        pool = world.pool().first().killed()
+        after = change(world, pool)
+        (after if isinstance(after, Pool) else pool).whole()
 
 
-@case("mv: to another file system")
-def _(world):
-    world.pool().first().killed().moved(f"{world.other}/p.pool").whole()
-
-
-@case("mv: under another name")
-def _(world):
-    pool = world.pool().first().killed()
-    pool.moved(f"{world.mounted}/b/q.pool").whole()
+found_again("container: another /dev/shm", lambda world, _: world.new_shm())
+found_again("remount: another device number", lambda world, _: world.remount())
+found_again("nspawn: another boot number", lambda world, _: world.new_boot())
+found_again("other boot: remounted", lambda world, _: (world.remount(), world.reboot()))
+found_again("mv: to another file system", lambda world, pool: pool.moved(f"{world.other}/p.pool"))
+found_again("mv: under another name", lambda world, pool: pool.moved(f"{world.mounted}/b/q.pool"))
+found_again("journal remove: of a pool that was killed", lambda world, pool: world.succeeds("journal", "remove", pool.path))
 
 
 @case("cp: original and copy")
@@ -488,13 +547,6 @@ def _(world):
     copy = pool.copied(f"{world.other}/p.pool")
     copy.whole(what="the copy: ")
     pool.whole(what="the original: ")
-
-
-@case("remount: another device number")
-def _(world):
-    pool = world.pool().first().killed()
-    world.remount()
-    pool.whole()
 
 
 @case("removeipc: /dev/shm is emptied, then a kill")
@@ -509,13 +561,6 @@ def _(world):
     pool.whole()
 
 
-@case("nspawn: another boot number")
-def _(world):
-    pool = world.pool().first().killed()
-    world.new_boot()
-    pool.whole()
-
-
 @case("other boot: as on another machine")
 def _(world):
     pool = world.pool().first().killed()
@@ -523,14 +568,6 @@ def _(world):
     world.reboot()
     copy.whole(what="a copy: ")
     pool.whole(what="in its place: ")
-
-
-@case("other boot: remounted")
-def _(world):
-    pool = world.pool().first().killed()
-    world.remount()
-    world.reboot()
-    pool.whole()
 
 
 @case("twice: killed again after each")
@@ -564,10 +601,7 @@ def _(world):
 @case("backup of a pool that was killed")
 def _(world):
     pool = world.pool().first().killed()
-    done = pool.run("backup", f"{world.other}/copy.pool")
-    world.ended(done)
-    if done.status:
-        raise Wrong(f"refused: {done}")
+    pool.succeeds("backup", f"{world.other}/copy.pool")
     pool.known_as(f"{world.other}/copy.pool").see()
 
 
@@ -621,9 +655,7 @@ def _(world):
         pool.see(what="journal add is refused, then: ")
         raise Wrong(f"{done}")
     pool.whole(what="after journal add: ")
-    done = world.run("journal", "remove", pool.path)
-    if done.status:
-        raise Wrong(f"{done}")
+    world.succeeds("journal", "remove", pool.path)
     pool.whole(what="after journal remove: ")
 
 
@@ -664,20 +696,22 @@ def _(world):
             raise Wrong(f"says nothing of the ring: {done}")
 
 
-@case("lost: moved without the ring, another boot")
-def _(world):
-    pool = only_synced(world).moved(f"{world.other}/p.pool", ring=False)
+def lost(name, change):
+    @case(name)
+    def _(world):
+        pool = only_synced(world)
+        pool = change(world, pool) or pool
+        pool.refused("p.pool.ring", "--without-ring")
+        pool.without_ring(1000, 1999)
+
+
+def moved_and_rebooted(world, pool):
     world.reboot()
-    pool.refused("p.pool.ring", "--without-ring")
-    pool.without_ring(1000, 1999)
+    return pool.moved(f"{world.other}/p.pool", ring=False)
 
 
-@case("lost: removed")
-def _(world):
-    pool = only_synced(world)
-    os.remove(pool.ring)
-    pool.refused("p.pool.ring", "--without-ring")
-    pool.without_ring(1000, 1999)
+lost("lost: moved without the ring, another boot", moved_and_rebooted)
+lost("lost: removed", lambda _, pool: os.remove(pool.ring))
 
 
 @case("lost: brought back")
@@ -750,56 +784,47 @@ def _(world):
 # Rings and logs of other pools and times.
 
 
-@case("another: the ring of another pool")
-def _(world):
-    pool = only_synced(world)
-    other = world.pool("q.pool", "b").first().killed()
-    replaced(pool.ring, pathlib.Path(other.ring).read_bytes())
-    pool.refused("p.pool.ring")
+def another(name, find):
+    """A ring in the place of the one that belongs, which gives the pool and the content of the ring."""
+    @case(name)
+    def _(world):
+        pool, ring = find(world, only_synced(world))
+        replaced(pool.ring, ring)
+        pool.refused("p.pool.ring")
 
 
-@case("another: the ring of an older copy")
-def _(world):
-    pool = only_synced(world)
+def of_an_older_copy(world, pool):
     copy = pool.copied(f"{world.other}/p.pool")
-    pool.killed(range(3001, 3501))
-    replaced(pool.ring, pathlib.Path(copy.ring).read_bytes())
-    pool.refused("p.pool.ring")
+    return pool.killed(range(3001, 3501)), read(copy.ring)
 
 
-@case("another: the ring of the original, at a copy that went on")
-def _(world):
-    pool = only_synced(world)
-    copy = pool.copied(f"{world.other}/p.pool")
-    copy.killed(range(3001, 3501))
-    pool.killed(range(4001, 4501))
+def of_the_original(world, pool):
+    copy = pool.copied(f"{world.other}/p.pool").killed(range(3001, 3501))
     # Both are of the same epoch, as they count.
-    replaced(copy.ring, pathlib.Path(pool.ring).read_bytes())
-    copy.refused("p.pool.ring")
+    return copy, read(pool.killed(range(4001, 4501)).ring)
 
 
-@case("another: a ring of two epochs ago")
-def _(world):
-    pool = only_synced(world)
-    old = pathlib.Path(pool.ring).read_bytes()
-    pool.killed(range(3001, 3501)).killed(range(4001, 4501))
-    replaced(pool.ring, old)
-    pool.refused("p.pool.ring")
+def of_two_epochs_ago(_, pool):
+    old = read(pool.ring)
+    return pool.killed(range(3001, 3501)).killed(range(4001, 4501)), old
 
 
-@case("another: the ring of before the last close")
-def _(world):
-    pool = only_synced(world)
-    old = pathlib.Path(pool.ring).read_bytes()
-    pool.first(range(3001, 3501)).killed(range(4001, 4501))
-    replaced(pool.ring, old)
-    pool.refused("p.pool.ring")
+def of_before_the_close(_, pool):
+    old = read(pool.ring)
+    return pool.first(range(3001, 3501)).killed(range(4001, 4501)), old
+
+
+another("another: the ring of another pool", lambda world, pool: (pool, read(world.pool("q.pool", "b").first().killed().ring)))
+another("another: the ring of an older copy", of_an_older_copy)
+another("another: the ring of the original, at a copy that went on", of_the_original)
+another("another: a ring of two epochs ago", of_two_epochs_ago)
+another("another: the ring of before the last close", of_before_the_close)
 
 
 @case("another: the log of an epoch ago")
 def _(world):
     pool = only_synced(world)
-    old = pathlib.Path(pool.log).read_bytes()
+    old = read(pool.log)
     pool.killed(range(3001, 3501), options=("--journal", "each"))
     replaced(pool.log, old)
     pool.refused("p.pool")
@@ -811,7 +836,7 @@ def _(world):
     copy = pool.copied(f"{world.other}/p.pool")
     pool.killed(range(3001, 3501), options=("--journal", "each"))
     for name in ("", ".log"):
-        replaced(pool.path + name, pathlib.Path(copy.path + name).read_bytes())
+        replaced(pool.path + name, read(copy.path + name))
     # Which of them is not of its time is not to be known.
     pool.refused("p.pool")
 
@@ -822,7 +847,7 @@ def _(world):
     writer = Writer(pool, "--journal", "each")
     writer.feed(range(2001, 2501))
     writer.process.send_signal(signal.SIGSTOP)
-    old = pathlib.Path(pool.log).read_bytes()
+    old = read(pool.log)
     writer.process.send_signal(signal.SIGCONT)
     # More than the ring has cells would be enough without this: here all of them are in the ring.
     writer.feed(range(2501, 3001))
@@ -869,24 +894,21 @@ def _(world):
     pool = only_synced(world)
     name = pool.ring
     os.chown(name, 12345, 12345)
-    before = pathlib.Path(name).read_bytes()
+    before = read(name)
     pool.never_silent()
     done = pool.run("get", "2001")
     if done.status == 0:
         raise Wrong("a ring is taken that a stranger may have written")
-    if pathlib.Path(name).read_bytes() != before:
+    if read(name) != before:
         raise Wrong("the stranger's file was written to")
 
 
 @case("uncertain: cells are missing, as when a disk was taken out, in the same boot")
 def _(world):
     pool = only_synced(world).copied(f"{world.other}/p.pool")
-    ring, first = Ring(pool.ring), Log(pool.log).next()
-    cells = sorted(position for position in ring.cells if position >= first)
-    if len(cells) < 100:
-        raise Wrong(f"the ring has {len(cells)} cells behind the end of the log")
+    cells = cells_behind_the_log(pool)
     with open(pool.ring, "r+b") as file:
-        file.seek(ring.cells[cells[len(cells) // 2]])
+        file.seek(cells[len(cells) // 2][0])
         file.write(bytes(CELL))
     found, done = pool.content()
     if found is not None:
@@ -902,6 +924,64 @@ def _(world):
         found, done = pool.content()
         if not 1000 <= len(found or {}) < 2001:
             raise Lost(f"another boot: {len(found or {})} entries")
+
+
+# A disk that is taken out, and comes back in the same boot.
+
+
+@case("taken out: while a process writes")
+def _(world):
+    world.serve()
+    for mode in ("each", "10ms", "request"):
+        pool, fed = world.pool(f"{mode}.pool").first(), [*range(1, 1001), *range(2001, 3001)]
+        writer = Writer(pool, "--journal", mode)
+        writer.feed(range(2001, 2501))
+        time.sleep(0.5)  # what was made before is on the disk, if the mode says so
+        world.take_out()
+        writer.feed(range(2501, 3001), must=False)
+        status, said = writer.close(), writer.message()
+        if status != 1 and status != -signal.SIGBUS or status == 1 and "os error" not in said:
+            raise Wrong(f"{mode}: load ends with {status}: {said}")
+        for verb, *arguments in (("get", "1"), ("put", "5", "x")):
+            done = pool.run(verb, *arguments)
+            if done.status not in (1, -signal.SIGBUS) and (verb, done.status) != ("get", 0):
+                raise Wrong(f"{mode}: while the disk is gone: {done}")
+        world.put_back()
+        pool.moment(1000 if mode == "request" else 1500, fed, what=f"{mode}: ")
+
+
+@case("taken out: after a kill")
+def _(world):
+    world.serve()
+    for mode in ("each", "10ms"):
+        pool, fed = world.pool(f"{mode}.pool").first().killed(options=("--journal", mode)), [*range(1, 1001), *range(2001, 3001)]
+        world.take_out()
+        world.put_back()
+        pool.moment(2000 if mode == "each" else 1000, fed, what=f"{mode}: ")
+
+
+@case("taken out: after a kill, with a part of the ring written back")
+def _(world):
+    world.serve()
+    for part, (begin, end) in {"nothing": (0, 0), "the beginning": (0, 0.5), "the end": (0.5, 1), "all": (0, 1)}.items():
+        pool, fed = world.pool(f"{part}.pool").first(), [*range(1, 1001), *range(2001, 3001)]
+        before = read(pool.ring)
+        pool.killed()
+        pages = sorted({at // PAGE * PAGE for at, _ in cells_behind_the_log(pool)})
+        tool("sync", pool.ring)
+        world.take_out()
+        world.put_back()
+        # The system writes back more than it is asked to. These pages are as if it had not.
+        with open(pool.ring, "r+b") as file:
+            for number, at in enumerate(pages):
+                if not begin <= number / len(pages) < end:
+                    file.seek(at)
+                    file.write(before[at : at + PAGE])
+        uncertain = pool.moment(2000 if part == "all" else 1000, fed, what=f"{part}: ")
+        if part == "the end" and not uncertain:
+            raise Lost(f"{part}: the ring has entries behind a gap, which is not said")
+        if part != "the end" and uncertain:
+            raise Wrong(f"{part}: refused, though the ring has no gap")
 
 
 # Settled pools.
@@ -936,20 +1016,16 @@ def _(world):
 @case("settled: a foreign file where the ring is to be")
 def _(world):
     other = world.pool("q.pool", "b").first().killed()
-    data = {"bytes": FOREIGN, "ring": pathlib.Path(other.ring).read_bytes()}
+    data = {"bytes": FOREIGN, "ring": read(other.ring)}
     for what, foreign in data.items():
         pool = world.pool(f"{what}.pool").first()
         name = f"{pool.path}.ring"
-        if os.path.exists(name):
-            os.remove(name)
-        pathlib.Path(name).write_bytes(foreign)
-        pool.whole(what=f"{what}: ")
-        pool.killed()
-        if pathlib.Path(name).read_bytes() != foreign:
-            raise Wrong(f"{what}: the foreign file was overwritten")
-        pool.whole(what=f"{what}, after a kill: ")
-        if pathlib.Path(name).read_bytes() != foreign:
-            raise Wrong(f"{what}: the foreign file was overwritten")
+        replaced(name, foreign)
+        for when in (what, f"{what}, after a kill"):
+            pool.whole(what=f"{when}: ")
+            if read(name) != foreign:
+                raise Wrong(f"{when}: the foreign file was overwritten")
+            pool.killed()
 
 
 @case("settled: zeros where the ring is to be, as a cut leaves them")
@@ -964,7 +1040,7 @@ def _(world):
 @case("settled: a ring that is older, of the same pool")
 def _(world):
     pool = world.pool().first().killed()
-    old = pathlib.Path(pool.ring).read_bytes()
+    old = read(pool.ring)
     pool.first(range(3001, 3501))
     replaced(f"{pool.path}.ring", old)
     pool.whole()
@@ -975,15 +1051,13 @@ def _(world):
 def _(world):
     pool = world.pool().first()
     name = f"{pool.path}.ring"
-    if os.path.exists(name):
-        os.chown(name, 12345, 12345)
-    else:
-        pathlib.Path(name).write_bytes(FOREIGN)
-        os.chown(name, 12345, 12345)
-    before = pathlib.Path(name).read_bytes()
+    if not os.path.exists(name):
+        write(name, FOREIGN)
+    os.chown(name, 12345, 12345)
+    before = read(name)
     pool.whole()
     pool.killed().whole(what="after a kill: ")
-    if pathlib.Path(name).read_bytes() != before or os.stat(name).st_uid != 12345:
+    if read(name) != before or os.stat(name).st_uid != 12345:
         raise Wrong("the stranger's file was written to")
 
 
@@ -1055,10 +1129,10 @@ def _(world):
     name = pool.ring
     if writer.close():
         raise Wrong(f"load: {writer.message()}")
-    pathlib.Path(name).write_bytes(FOREIGN)
+    write(name, FOREIGN)
     os.chown(name, 12345, 12345)
     pool.whole()
-    if pathlib.Path(name).read_bytes() != FOREIGN:
+    if read(name) != FOREIGN:
         raise Wrong("the stranger's file was written to")
 
 
@@ -1068,9 +1142,7 @@ def _(world):
 @case("journal add: then the log is lost, or the pool is copied alone")
 def _(world):
     pool = world.pool().first(options=())
-    done = world.run("journal", "add", pool.path)
-    if done.status:
-        raise Wrong(f"{done}")
+    world.succeeds("journal", "add", pool.path)
     tool("cp", pool.path, f"{world.other}/p.pool")
     pool.known_as(f"{world.other}/p.pool").whole(what="copied alone: ")
     for name in pool.files()[1:]:
@@ -1085,18 +1157,7 @@ def _(world):
     world.run("journal", "add", pool.path)
     for name in pool.files()[1:]:
         os.remove(name)
-    done = world.run("journal", "remove", pool.path)
-    if done.status:
-        raise Wrong(f"{done}")
-    pool.whole()
-
-
-@case("journal remove: of a pool that was killed")
-def _(world):
-    pool = only_synced(world)
-    done = world.run("journal", "remove", pool.path)
-    if done.status:
-        raise Wrong(f"{done}")
+    world.succeeds("journal", "remove", pool.path)
     pool.whole()
 
 
@@ -1108,12 +1169,17 @@ def synced(world, keys=range(2001, 3001)):
     return world.pool().first().killed(keys, options=("--journal", "each"))
 
 
-def damaged(pool, what):
-    """One bit wrong in the middle of what was synced: an error that names the log, and everything is back with the bit."""
+def in_the_middle(pool):
+    """A bit of the log that was synced."""
     frames = Log(pool.log).newest()
     if len(frames) < 100:
-        raise Wrong(f"{what}: the log has {len(frames)} frames of its last epoch")
-    bit = (frames[len(frames) // 2].body + 4) * 8 + 2
+        raise Wrong(f"the log has {len(frames)} frames of its last epoch")
+    return (frames[len(frames) // 2].body + 4) * 8 + 2
+
+
+def damaged(pool, what):
+    """One bit wrong in the middle of what was synced: an error that names the log, and everything is back with the bit."""
+    bit = in_the_middle(pool)
     flip(pool.log, bit)
     pool.refused("the log", what=f"{what}: ")
     done = pool.run("check")
@@ -1125,8 +1191,7 @@ def damaged(pool, what):
 @case("bit: in the middle of the log, after a kill")
 def _(world):
     pool = synced(world)
-    bit = damaged(pool, "the ring is there")
-    flip(pool.log, bit)
+    flip(pool.log, damaged(pool, "the ring is there"))
     pool.whole()
 
 
@@ -1134,17 +1199,15 @@ def _(world):
 def _(world):
     pool = synced(world).copied(f"{world.other}/p.pool")
     world.reboot()
-    bit = damaged(pool, "another boot")
-    flip(pool.log, bit)
+    flip(pool.log, damaged(pool, "another boot"))
     pool.whole()
 
 
 @case("bit: in the middle of the log, and no ring")
 def _(world):
     pool = synced(world)
-    frames = Log(pool.log).newest()
+    bit = in_the_middle(pool)
     os.remove(pool.ring)
-    bit = (frames[len(frames) // 2].body + 4) * 8 + 2
     flip(pool.log, bit)
     before = pool.bytes()
     for verb, *arguments in (("get", "1"), ("put", "5", "x")):
@@ -1171,7 +1234,7 @@ def _(world):
         writer = Writer(pool, "--journal", "each")
         writer.feed(range(2001, 2501))
         writer.process.send_signal(signal.SIGSTOP)
-        ring = pathlib.Path(pool.ring).read_bytes()
+        ring = read(pool.ring)
         writer.process.send_signal(signal.SIGCONT)
         writer.feed(range(2501, 3001))
         writer.kill()
@@ -1193,18 +1256,17 @@ def _(world):
     for ring in (True, False):
         what = "with its ring: " if ring else "without its ring: "
         pool = world.pool(f"{ring}.pool").first().killed(options=("--journal", "each"))
-        frames = Log(pool.log).newest()
         if not ring:
             os.remove(pool.ring)
-        flip(pool.log, (frames[len(frames) // 2].body + 4) * 8 + 2)
-        log, there = pathlib.Path(pool.log).read_bytes(), set(os.listdir(f"{world.mounted}/a"))
+        flip(pool.log, in_the_middle(pool))
+        log, there = read(pool.log), set(os.listdir(f"{world.mounted}/a"))
         done = pool.run("check", "--repair", *(() if ring else ("--without-ring",)))
         world.ended(done)
         said = done.out + done.err
         if not any(character.isdigit() for character in said):
             raise Wrong(f"{what}does not say how much is missing: {done}")
         new = set(os.listdir(f"{world.mounted}/a")) - there
-        if not any(pathlib.Path(f"{world.mounted}/a/{name}").read_bytes()[: len(log)] == log for name in new):
+        if not any(read(f"{world.mounted}/a/{name}")[: len(log)] == log for name in new):
             raise Wrong(f"{what}keeps no copy of the log, but makes {new or 'nothing'}: {done}")
         found, done = pool.content()
         if found is None:
@@ -1254,128 +1316,113 @@ def sampled(world, pool, path, places, what):
     return f"{errors} of {count} are errors"
 
 
-@case("bits: the header of the log")
-def _(world):
-    pool = synced(world)
-    return sampled(world, pool, pool.log, [(0, 256), (4096, 4096 + 256)], "header")
+def bits(name, make, path, places):
+    """Wrong bits in a part of a file, of which `places` gives the ranges."""
+    @case(f"bits: {name}")
+    def _(world):
+        pool = make(world)
+        return sampled(world, pool, path(pool), places(pool), name)
 
 
-@case("bits: the log, everything in it")
-def _(world):
-    pool = synced(world)
-    return sampled(world, pool, pool.log, [(REGION, Log(pool.log).end)], "log")
-
-
-@case("bits: the log, a part still in the ring")
-def _(world):
-    pool = synced(world, range(2001, 2501)).killed(range(3001, 4001))
-    return sampled(world, pool, pool.log, [(REGION, Log(pool.log).end)], "log")
-
-
-@case("bits: the head of the ring")
-def _(world):
-    pool = only_synced(world)
-    return sampled(world, pool, pool.ring, [(0, min(512 * part + 256, Ring(pool.ring).head)) for part in range(4)], "head of the ring")
-
-
-@case("bits: cells that are not in the log")
-def _(world):
-    pool = only_synced(world)
-    first, ring = Log(pool.log).next(), Ring(pool.ring)
-    cells = [(at, at + CELL) for position, at in ring.cells.items() if position >= first]
-    if len(cells) < 100:
-        raise Wrong(f"the ring has {len(cells)} cells behind the end of the log")
-    return sampled(world, pool, pool.ring, cells, "cells")
-
-
-@case("bits: the header of the pool file")
-def _(world):
-    pool = only_synced(world)
-    return sampled(world, pool, pool.path, [(0, 2048)], "pool")
-
-
-@case("bits: the log, in another boot")
-def _(world):
+def in_another_boot(world):
     pool = synced(world).copied(f"{world.mounted}/b/p.pool")
     world.reboot()
     # What was synced last, and nothing vouches for, may be gone after a loss of power: the ring's head is here, and vouches.
-    return sampled(world, pool, pool.log, [(REGION, Log(pool.log).end)], "log")
+    return pool
+
+
+def all_of_the_log(pool):
+    return [(REGION, Log(pool.log).end)]
+
+
+def cells_behind_the_log(pool):
+    """Where the ring has entries that are not in the log."""
+    ring, first = Ring(pool.ring), Log(pool.log).next()
+    cells = sorted((at, at + CELL) for position, at in ring.cells.items() if position >= first)
+    if len(cells) < 100:
+        raise Wrong(f"the ring has {len(cells)} cells behind the end of the log")
+    return cells
+
+
+LOG, RING = (lambda pool: pool.log), (lambda pool: pool.ring)
+bits("the header of the log", synced, LOG, lambda _: [(0, 256), (4096, 4096 + 256)])
+bits("the log, everything in it", synced, LOG, all_of_the_log)
+bits("the log, a part still in the ring", lambda world: synced(world, range(2001, 2501)).killed(range(3001, 4001)), LOG, all_of_the_log)
+bits("the head of the ring", only_synced, RING,
+     lambda pool: [(0, min(512 * part + 256, Ring(pool.ring).head)) for part in range(4)])
+bits("cells that are not in the log", only_synced, RING, cells_behind_the_log)
+bits("the header of the pool file", only_synced, lambda pool: pool.path, lambda _: [(0, 2048)])
+bits("the log, in another boot", in_another_boot, LOG, all_of_the_log)
 
 
 # The pools of older builds.
 
 
-def old(world):
-    program = os.environ.get("OLD")
-    if not program:
-        raise LeftOut("OLD= is not given")
-    now, world.program = world.program, os.path.realpath(program)
-    return now
+def old(name, options=("--journal", "request"), killed=True):
+    """A case that gets a pool of an old build, killed or closed."""
+    def add(body):
+        @case(f"old: {name}")
+        def _(world):
+            if not os.environ.get("OLD"):
+                raise LeftOut("OLD= is not given")
+            now, world.program = world.program, os.path.realpath(os.environ["OLD"])
+            pool = world.pool().first()
+            if killed:
+                pool.killed(options=options)
+            if Log(pool.log).is_new:
+                raise LeftOut("OLD= makes logs of the new form")
+            old_program, world.program = world.program, now
+            body(world, pool, old_program)
+    return add
 
 
-def refused_by_old(world, pool):
-    done = world.run("get", pool.path, "1", program=os.path.realpath(os.environ["OLD"]))
+def refused_by(program, pool):
+    done = pool.world.run("get", pool.path, "1", program=program)
     if done.status == 0:
         raise Wrong(f"the old build opens it again: {done}")
 
 
-@case("old: killed under an old build")
-def _(world):
-    now = old(world)
-    pool = world.pool().first().killed()
-    if Log(pool.log).is_new:
-        raise LeftOut("OLD= makes logs of the new form")
-    world.program = now
+@old("killed under an old build")
+def _(_, pool, program):
     # A reader first, which changes nothing.
     pool.see(what="to read: ")
     pool.whole()
     if left := glob.glob(f"{SHM}/bristlecone-*"):
         raise Wrong(f"the old ring is left: {left}")
     pool.killed(range(3001, 3501))
-    refused_by_old(world, pool)
+    refused_by(program, pool)
     pool.whole(what="after another kill: ")
 
 
-@case("old: closed under an old build")
-def _(world):
-    now = old(world)
-    pool = world.pool().first()
-    world.program = now
+@old("closed under an old build", killed=False)
+def _(_, pool, program):
     pool.see(what="to read: ")
     pool.killed()
-    refused_by_old(world, pool)
+    refused_by(program, pool)
     pool.whole()
 
 
-@case("old: killed under an old build, another boot")
-def _(world):
-    now = old(world)
-    pool = world.pool().first().killed(options=("--journal", "each"))
-    world.program = now
+@old("killed under an old build, another boot", ("--journal", "each"))
+def _(world, pool, _):
     world.reboot()
     pool.whole()
 
 
-@case("old: given back by journal remove")
-def _(world):
-    now = old(world)
-    pool = world.pool().first().killed()
-    program, world.program = world.program, now
+@old("given back by journal remove")
+def _(world, pool, program):
     pool.whole()
-    done = world.run("journal", "remove", pool.path)
-    if done.status:
-        raise Wrong(f"{done}")
+    world.succeeds("journal", "remove", pool.path)
     world.program = program
     pool.see(what="by the old build: ")
 
 
-def planted(program, scratch):
-    """A program that gives up rings without a word."""
+def planted(program, scratch, options):
+    """A program that takes a way on without being asked, and without a word."""
     path = f"{scratch}/planted"
     pathlib.Path(path).write_text(f"""#!/bin/sh
 case $1 in
     load | journal | check) exec {program} "$@" ;;
-    *) exec {program} "$@" --without-ring 2>/dev/null ;;
+    *) exec {program} "$@" {options} 2>/dev/null ;;
 esac
 """)
     os.chmod(path, 0o755)
@@ -1391,7 +1438,7 @@ def campaign(program, kind, wanted, control):
             continue
         with tempfile.TemporaryDirectory(prefix="places-") as scratch:
             subprocess.run(["mount", "-t", "tmpfs", "none", scratch], check=True)
-            world = World(planted(program, scratch) if control == "planted" else program, scratch, kind)
+            world = World(planted(program, scratch, control) if control else program, scratch, kind)
             world.random, world.bits = random.Random(f"{seed}/{name}"), 0
             try:
                 with world:
@@ -1415,7 +1462,7 @@ def campaign(program, kind, wanted, control):
             report["bits"] += world.bits
         # One line each.
         print(f"{name}: {'; '.join(filter(None, map(str.strip, said.splitlines())))[:500]}", flush=True)
-        if control and report["lost"]:
+        if control is not None and report["lost"]:
             break
     if report["cases"] == report["left_out"]:
         return None
@@ -1429,8 +1476,12 @@ def main(arguments):
     if arguments == ["--list"]:
         return print("\n".join(CASES))
     control = None
-    while arguments and arguments[0].startswith("--"):
-        control = {"--control": control or "given", "--planted": "planted"}[arguments.pop(0)]
+    if arguments[:1] == ["--control"]:
+        control = ""
+        del arguments[0]
+        if arguments[:1] == ["--planted"]:
+            control = arguments[1]
+            del arguments[:2]
     if not arguments:
         sys.exit(__doc__)
     program, *wanted = arguments
@@ -1446,7 +1497,7 @@ def main(arguments):
         return SKIP
     lost, failures = (sum(report[what] for report in reports) for what in ("lost", "failures"))
     print(f"{sum(report['cases'] for report in reports)} cases, {failures} failures, {lost} of them lost something without a word")
-    if control:
+    if control is not None:
         print("found: the program that is wrong" if lost else "not found: the program that is wrong")
         return 0 if lost else 1
     return 1 if failures else 0

@@ -4,7 +4,7 @@
 #
 #   scripts/places.sh PROGRAM [CASE...]             PROGRAM: `bristlecone`; CASE: a pattern of names
 #   scripts/places.sh --control PROGRAM [CASE...]   PROGRAM is wrong: passes if a case finds that something was lost without a word
-#   scripts/places.sh --control --planted PROGRAM   ... and PROGRAM is right, and is made to give up rings without a word
+#   scripts/places.sh --control --planted OPTIONS PROGRAM [CASE...]   ... and PROGRAM is right, and is given these options, without a word
 #   scripts/places.sh --list
 #
 # OLD=      a `bristlecone` whose logs are "BRISLOG1", for the cases that take over its pools
@@ -24,7 +24,7 @@ command -v python3 >/dev/null || skip "there is no python3"
 [[ ${1:-} != --list ]] || exec python3 "$cases" "$@"
 [[ $(uname) == Linux ]] || skip "mounts are made under Linux only"
 [[ $(id -u) == 0 ]] || skip "mounts are made by root only"
-if command -v modprobe >/dev/null; then modprobe -aq loop ext4 || true; fi
+if command -v modprobe >/dev/null; then modprobe -aq fuse loop ext4 || true; fi
 [[ -e /dev/loop-control ]] || skip "there are no loop devices"
 if ! command -v mkfs.ext4 >/dev/null && command -v apt-get >/dev/null; then
     install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends e2fsprogs)

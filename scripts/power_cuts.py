@@ -54,7 +54,11 @@ PATIENCE = 8
 
 # What the file systems themselves need whole: a superblock that is written in place and has a checksum of all of it. Their
 # authors count on a device that does not tear these; a torn one cannot be mounted, which says nothing about the writer.
-WHOLE = {"ext4": (0, BLOCK), "btrfs": (65536, 65536 + BLOCK), "xfs": (0, 0)}
+WHOLE = {"ext4": (0, BLOCK), "btrfs": (65536, 65536 + BLOCK)}
+# The superblocks lie in these bytes.
+WRECKED = 128 << 10
+# The place of the number of the file system, in the superblock of xfs and in the blocks of its trees and directories.
+XFS_UUID, XFS_BLOCK_UUIDS = 32, (24, 32, 40)
 MKFS = {
     "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
     "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
@@ -128,6 +132,13 @@ def write_all(descriptor, data, offset):
     while view:
         done = os.pwrite(descriptor, view, offset)
         view, offset = view[done:], offset + done
+
+
+def pieces(start, end, unit):
+    """The parts of a range that lie between multiples of the unit."""
+    while start < end:
+        yield start, min(end, start - start % unit + unit)
+        start += unit - start % unit
 
 
 def extents(descriptor):
@@ -249,7 +260,7 @@ class Recorder(threading.Thread):
         self.events, self.acks, self.issued, self.bytes, self.kills = [], [], 0, 0, 0
         self.failing, self.outages, self.chance = None, [], None
         self.refusals, self.repairs, self.gave_up = 0, 0, None
-        self.error, self.stopping = None, False
+        self.error, self.stopping, self.boot = None, False, None
         self.lines, self.pipe, self.pipe_lock = b"", None, threading.Lock()
         self.fuse = os.open("/dev/fuse", os.O_RDWR)
         os.set_blocking(self.fuse, False)
@@ -427,6 +438,7 @@ class Recording:
     def __init__(self, kind, base, recorder):
         self.kind, self.base = kind, base
         self.events, self.acks, self.issued, self.kills = recorder.events, recorder.acks, recorder.issued, recorder.kills
+        self.boot = recorder.boot
         self.outages = [tuple(outage) for outage in recorder.outages if outage[3]]
         self.index()
 
@@ -438,6 +450,8 @@ class Recording:
         for i in self.flushes:
             best = max(best, self.events[i][1])
             self.durable.append(best)
+        with open(self.base, "rb") as read:
+            self.uuid = read.read(SECTOR)[XFS_UUID:][:16]
 
     def acknowledged(self, cut):
         known = bisect.bisect_right(self.ack_places, cut)
@@ -474,18 +488,38 @@ class Recording:
             return rng.choice(self.flushes)
         return rng.randint(0, len(self.events))
 
+    def keeps_whole(self, place, block):
+        """Whether the file system counts on a device that does not tear this block, which is one of its own.
+
+        xfs writes blocks of its own in place. After a cut, it writes again what its log has, but not to blocks whose first sector says that
+        they are of a later time than this. If only the first sector is new, the block stays torn, its checksum is wrong, and the file
+        system cannot be mounted. These blocks say the number of the file system and, in sectors, their own place, which no content of a
+        file does. (In other blocks of xfs, such as those of inodes, each sector has a time and a checksum of its own.)
+        """
+        if self.kind in WHOLE:
+            start, end = WHOLE[self.kind]
+            return start <= place < end
+        return any(block[at : at + 16] == self.uuid and block[at - 16 : at - 8] == (place // SECTOR).to_bytes(8, "big")
+                   for at in XFS_BLOCK_UUIDS)
+
+    def blocks_kept_whole(self):
+        for kind, offset, what in self.events:
+            if kind == "w":
+                for start, end in pieces(offset, offset + len(what), BLOCK):
+                    yield self.keeps_whole(start, what[start - offset : end - offset])
+
     def save(self, path):
         with open(self.base, "rb") as base:
             size = os.fstat(base.fileno()).st_size
             data = [(start, os.pread(base.fileno(), length, start)) for start, length in extents(base.fileno())]
         with gzip.open(path, "wb", compresslevel=1) as out:
-            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued, self.outages), out)
+            pickle.dump((self.kind, size, data, self.events, self.acks, self.issued, self.outages, self.boot), out)
 
     @classmethod
     def load(cls, path, base):
         self = cls.__new__(cls)
         with gzip.open(path, "rb") as read:
-            self.kind, size, data, self.events, self.acks, self.issued, self.outages = pickle.load(read)
+            self.kind, size, data, self.events, self.acks, self.issued, self.outages, self.boot = pickle.load(read)
         with open(base, "wb") as out:
             out.truncate(size)
             for start, part in data:
@@ -506,15 +540,30 @@ def apply(descriptor, event):
 MODES = ("none", "all", "prefix", "writes", "blocks", "sectors")
 
 
+@dataclasses.dataclass
+class Cut:
+    """What was done: how many writes were unflushed, how many blocks were torn, and how many of the file system were not; what was lost
+    (or None), and a recording of the repair."""
+
+    did: str
+    unflushed: int
+    torn: int
+    kept_whole: int
+    lost: typing.Optional[str] = None
+    unmountable: bool = False
+    refused: typing.Optional[str] = None
+    taken_out: bool = False
+    repair: typing.Optional[Recording] = None
+
+
 def cut_image(recording, cut, rng, target, tear):
-    """Makes the device as a cut after the first `cut` events may leave it. Gives how many writes were unflushed, and what was
-    done."""
+    """Makes the device as a cut after the first `cut` events may leave it."""
     covered = recording.covered(cut)
     copy_sparse(recording.on_disk(covered, f"{recording.base}.covered"), target)
     pending = [event for event in recording.events[covered:cut] if event[0] != "f"]
     mode = rng.choice(MODES if tear < BLOCK else MODES[:-1])
     part = rng.choice((0.1, 0.5, 0.9))
-    whole_start, whole_end = WHOLE[recording.kind]
+    torn = kept_whole = 0
     with open(target, "r+b", buffering=0) as out:
         out = out.fileno()
         some = {"none": 0, "prefix": rng.randint(0, len(pending))}.get(mode, len(pending))
@@ -526,28 +575,17 @@ def cut_image(recording, cut, rng, target, tear):
                 if rng.random() < part:
                     apply(out, event)
             else:
-                unit = BLOCK if mode == "blocks" else tear
-                position = 0
-                while position < len(what):
-                    place = offset + position
-                    step = BLOCK if whole_start <= place < whole_end else unit
-                    step -= place % step
-                    if rng.random() < part:
-                        write_all(out, what[position : position + step], place)
-                    position += step
-    return len(pending), f"event {cut} of {len(recording.events)}, {len(pending)} unflushed writes, {mode} {part}"
-
-
-@dataclasses.dataclass
-class Cut:
-    """What was done, how many writes were unflushed, what was lost (or None), and a recording of the repair."""
-
-    did: str
-    unflushed: int
-    lost: typing.Optional[str] = None
-    unmountable: bool = False
-    refused: typing.Optional[str] = None
-    repair: typing.Optional[Recording] = None
+                for start, end in pieces(offset, offset + len(what), BLOCK):
+                    block = what[start - offset : end - offset]
+                    whole = mode == "blocks" or recording.keeps_whole(start, block)
+                    kept_whole += whole and mode == "sectors"
+                    parts = list(pieces(start, end, BLOCK if whole else tear))
+                    written = [place for place in parts if rng.random() < part]
+                    for begin, stop in written:
+                        write_all(out, what[begin - offset : stop - offset], begin)
+                    torn += 0 < len(written) < len(parts)
+    did = f"event {cut} of {len(recording.events)}, {len(pending)} unflushed writes, {mode} {part}, {torn} blocks torn, {kept_whole} kept whole"
+    return Cut(did, len(pending), torn, kept_whole)
 
 
 class Said(typing.NamedTuple):
@@ -575,14 +613,14 @@ class Harness:
         finally:
             recorder.stop()
 
-    def boot(self):
+    def boot(self, number):
         """What a running system has that a restart does not leave: shared memory, and the number of the boot."""
         self.boots += 1
         boot = f"{self.work}/boot-{self.boots}"
         os.makedirs(f"{boot}/shm")
         os.chmod(f"{boot}/shm", 0o1777)
         with open(f"{boot}/id", "w", encoding="ascii") as out:
-            out.write(f"{uuid.uuid4()}\n")
+            out.write(f"{number}\n")
         return boot
 
     def in_boot(self, boot, command, directory, *numbers):
@@ -619,7 +657,8 @@ class Harness:
 
     def write(self, kind, recorder, directory, rng):
         """Lets the writer write, with kills, and perhaps with a device that fails. Gives what it says is lost in this boot, or None."""
-        boot, options = self.boot(), self.options
+        options, recorder.boot = self.options, str(uuid.uuid4())
+        boot = self.boot(recorder.boot)
         fails, outages = rng.random() < options.errors, None
         disturb = subprocess.Popen([sys.executable, __file__, "disturb", directory, str(rng.random()), *(["sync"] if fails else [])])
         if fails:
@@ -700,9 +739,9 @@ class Harness:
         time.sleep(rng.uniform(0, 0.003))
         return writer.poll() is None
 
-    def verify(self, directory, acknowledged, issued):
+    def verify(self, boot, directory, acknowledged, issued, way_on=""):
         """None, or what the verifier said is lost, or why it refuses to look."""
-        command = self.in_boot(self.boot(), self.options.verifier, directory, acknowledged, issued)
+        command = self.in_boot(self.boot(boot), self.options.verifier, directory, acknowledged, issued) + shlex.split(way_on)
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=self.options.limit, check=False)
@@ -711,31 +750,46 @@ class Harness:
         said = done.stdout.decode(errors="replace").strip()
         return Said(f"the verifier ended with {done.returncode}: {said}", done.returncode == REFUSED) if done.returncode else None
 
+    def look(self, cut, recording, at, boot, directory):
+        """Has a cut verified, and notes what was said."""
+        acknowledged, issued = recording.acknowledged(at), recording.issued
+        said = self.verify(boot, directory, acknowledged, issued)
+        if said and said.refused and cut.taken_out and self.options.way_on:
+            cut.refused = said.what
+            said = self.verify(boot, directory, acknowledged, issued, self.options.way_on)
+            if said:
+                said = Said(f"{cut.refused}; then {said.what}", said.refused)
+        if said and said.refused and recording.may_refuse(at):
+            cut.refused = said.what
+        elif said:
+            cut.lost = said.what
+
     def cut(self, recording, seed, second):
         """One cut, as the seed draws it. With `second`, the repair is recorded."""
         rng = random.Random(seed)
         at = recording.choose(rng)
         image, directory = f"{self.work}/cut.img", f"{self.work}/cut"
-        unflushed, did = cut_image(recording, at, rng, image, self.options.tear)
+        cut = cut_image(recording, at, rng, image, self.options.tear)
         acknowledged, issued = recording.acknowledged(at), recording.issued
-        cut = Cut(f"{did}, {acknowledged} of {issued} acknowledged", unflushed)
+        cut.taken_out = recording.boot is not None and random.Random(f"{seed}/taken out?").random() < self.options.taken_out
+        boot = recording.boot if cut.taken_out else str(uuid.uuid4())
+        cut.did += f", {acknowledged} of {issued} acknowledged{', taken out' if cut.taken_out else ''}"
+        if self.options.wreck:
+            with open(image, "r+b", buffering=0) as out:
+                punch(out.fileno(), 0, WRECKED)
         try:
             if second:
                 base = f"{self.work}/second.img"
                 os.rename(image, base)
-                cut.repair, said = self.record(recording.kind, base, lambda _, data: self.verify(data, acknowledged, issued))
-                cut.repair.acks, cut.repair.issued = [(0, acknowledged)], issued
+                cut.repair, _ = self.record(recording.kind, base, lambda _, data: self.look(cut, recording, at, boot, data))
+                cut.repair.acks, cut.repair.issued, cut.repair.boot = [(0, acknowledged)], issued, boot
                 if recording.may_refuse(at):
                     cut.repair.outages = [("before", 0, 0, 1)]
                 cut.repair.index()
             else:
                 mount_file(image, directory, recording.kind)
-                said = self.verify(f"{directory}/data", acknowledged, issued)
+                self.look(cut, recording, at, boot, f"{directory}/data")
                 umount(directory)
-            if said and said.refused and recording.may_refuse(at):
-                cut.refused = said.what
-            elif said:
-                cut.lost = said.what
         except Unmountable as error:
             cut.lost, cut.unmountable = str(error), True
         return cut
@@ -743,13 +797,13 @@ class Harness:
     def campaign(self, kind):
         options, start = self.options, time.monotonic()
         base = self.make(kind)
-        report = {"fs": kind, "cuts": 0, "lost": 0, "acknowledged": 0, "seconds": 0, "second_cuts": 0, "unflushed": 0,
-                  "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0, "record_seconds": 0,
-                  "outages": 0, "failed_writes": 0, "refusals": 0, "remounts": 0, "given_up": 0, "refused": 0,
+        report = {"fs": kind, "cuts": 0, "lost": 0, "acknowledged": 0, "seconds": 0, "second_cuts": 0, "unflushed": 0, "torn_blocks": 0,
+                  "kept_whole": 0, "unmountable": 0, "events": 0, "flushes": 0, "megabytes": 0, "recordings": 0, "kills": 0, "taken_out": 0,
+                  "record_seconds": 0, "outages": 0, "failed_writes": 0, "refusals": 0, "remounts": 0, "given_up": 0, "refused": 0,
                   "unmountable_after_errors": 0, "seed": options.seed}
         runs = max(1, options.cuts // options.each)
         for run in range(runs):
-            if options.control and report["lost"]:
+            if options.control and report[options.wanted]:
                 break
             began = time.monotonic()
             rng = random.Random(f"{options.seed}/{kind}/{run}")
@@ -776,12 +830,14 @@ class Harness:
             report["record_seconds"] += time.monotonic() - began
             if not recording.flushes or not recording.acks:
                 raise RuntimeError(f"nothing to check: {len(recording.flushes)} flushes, {len(recording.acks)} acknowledgements")
+            if not recording.outages and not any(recording.blocks_kept_whole()):
+                raise RuntimeError(f"no write of {kind} is known for one that it needs whole")
             first, last = options.cuts * run // runs, options.cuts * (run + 1) // runs
             seeds = [f"{options.seed}/{kind}/{number}" for number in range(first, last)]
             if not options.control:  # in this order, little has to be written again
                 seeds.sort(key=lambda seed: recording.choose(random.Random(seed)))
             for seed in seeds:
-                if options.control and report["lost"]:
+                if options.control and report[options.wanted]:
                     break
                 second = random.Random(f"{seed}/second?").random() < options.second
                 cut = self.cut(recording, seed, second)
@@ -803,6 +859,9 @@ class Harness:
     def count(self, report, recording, name, seed, cut):
         options = self.options
         report["unflushed"] += cut.unflushed > 0
+        report["torn_blocks"] += cut.torn
+        report["taken_out"] += cut.taken_out
+        report["kept_whole"] += cut.kept_whole
         if options.verbose:
             print(f"{seed}: {cut.did}: {cut.lost or cut.refused or 'there'}", file=sys.stderr, flush=True)
         report["refused"] += cut.refused is not None
@@ -850,11 +909,45 @@ def records(path):
     return found
 
 
+def block_number(path):
+    """What each word of a block says, or 0 if they do not say the same."""
+    try:
+        with open(path, "rb") as read:
+            words = set(struct.unpack(f"<{BLOCK // 8}Q", read.read(BLOCK)))
+    except (FileNotFoundError, struct.error):
+        return 0
+    return words.pop() if len(words) == 1 else 0
+
+
+def stand_in_block(directory):
+    """Writes a block again and again, in place, and counts on a disk that does not tear it."""
+    path, set_flags, no_cow = f"{directory}/block", 0x40086602, 0x00800000
+    begin = block_number(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.ioctl(descriptor, set_flags, struct.pack("=Q", no_cow))
+    except OSError:  # this is for btrfs, which else writes to another place
+        pass
+    for number in range(begin + 1, STAND_IN_RECORDS + 1):
+        os.pwrite(descriptor, struct.pack("<Q", number) * (BLOCK // 8), 0)
+        if number % STAND_IN_GROUP == 0:
+            os.fsync(descriptor)
+            print("synced", number, flush=True)
+
+
 def stand_in_write(directory, how):
     """Appends records: `right`; `early`, which acknowledges before it syncs; `never`, which does not sync; `memory`, which writes
-    to shared memory; `deaf`, which does not hear of errors."""
+    to shared memory; `deaf`, which does not hear of errors; `boot`, which is early, and is only wrong in the same boot. `block` writes one block."""
     path = f"{'/dev/shm' if how == 'memory' else directory}/records"
     print("issued", STAND_IN_RECORDS, flush=True)
+    if how == "block":
+        return stand_in_block(directory)
+    if how == "boot":
+        with open(f"{directory}/boot", "w", encoding="ascii") as out:
+            out.write(boot_id())
+            out.flush()
+            os.fsync(out.fileno())
+        how = "early"
     begin = records(path)
     if how == "right" and begin:
         # After an error, what the system shows is not what the disk has, and may never be in this file.
@@ -885,8 +978,19 @@ def stand_in_write(directory, how):
                 os.fdatasync(descriptor)
 
 
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as read:
+        return read.read()
+
+
 def stand_in_verify(directory, acknowledged, issued):
-    found = max(records(f"{parent}/records") for parent in (directory, "/dev/shm"))
+    try:
+        with open(f"{directory}/boot", encoding="ascii") as read:
+            if read.read() != boot_id():
+                return
+    except FileNotFoundError:
+        pass
+    found = max(block_number(f"{directory}/block"), *(records(f"{parent}/records") for parent in (directory, "/dev/shm")))
     if not acknowledged <= found <= issued:
         print(f"{found} records, not {acknowledged} to {issued}")
         sys.exit(1)
@@ -955,8 +1059,13 @@ def main():
         direct=environment("DIRECT", "1") != "0",
         keep=environment("KEEP"),
         verbose=bool(environment("VERBOSE")),
+        taken_out=float(environment("TAKEN_OUT", "0.2")),
+        way_on=environment("WAY_ON", ""),
+        wreck=bool(environment("WRECK")),
     )
     options = parser.parse_args()
+    # What a control is to find.
+    options.wanted = "unmountable" if options.wreck else "lost"
     if options.replay:
         options.writer, options.verifier = None, options.writer
     elif not options.writer or not options.verifier:
@@ -1004,7 +1113,7 @@ def run(options, known, work):
         print(json.dumps(report), flush=True)
         reports += 1
         if options.control:
-            failed |= report["lost"] == 0
+            failed |= report[options.wanted] == 0
         else:
             failed |= report["lost"] + report["unmountable"] > 0
     if not reports:

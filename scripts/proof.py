@@ -121,7 +121,7 @@ def rows():
         ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700), ("tests/faults.rs",)),
         ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None, ("scripts/full-disk.sh",)),
         ("places", "rings, logs and bits", Form("scripts/check places", 240),
-         Form('env BITS=1000 FS="ext4 xfs btrfs" scripts/check places', 2400), ("scripts/places.sh", "scripts/places.py")),
+         Form('env BITS=1000 FS="ext4 xfs btrfs" scripts/check places', 2400), ("scripts/places.sh", "scripts/places.py", "scripts/power_cuts.py")),
         ("damage", "bytes and words", Form("scripts/check damage", 60), Form("env DAMAGE=all scripts/check damage", 240),
          ("tests/trees/damage.rs",)),
         ("sanitizers", "AddressSanitizer", Form("scripts/check asan", 300), Form("env EVERYTHING=1 scripts/check asan", 1800), test),

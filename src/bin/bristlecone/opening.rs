@@ -28,6 +28,11 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
+    /// Whether anything is to be given up.
+    pub(crate) fn gives_up(self) -> bool {
+        self.without_ring || self.uncertain_ring.is_some()
+    }
+
     /// Adds to options what to give up.
     pub(crate) fn options(self, options: Options) -> Options {
         options.recovery(match (self.without_ring, self.uncertain_ring) {

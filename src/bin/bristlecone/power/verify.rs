@@ -1,6 +1,7 @@
 //! The side that looks at what a cut has left.
 
-use super::{CAPACITIES, Everything, Failed, Place, open, open_with_journal};
+use super::{CAPACITIES, Everything, Failed, Place, open, open_with_journal, options};
+use crate::opening::Opening;
 use crate::out::{self, Outcome};
 use bristlecone::medium::{Mapped, Mapping};
 use bristlecone::{Journal, PTree, Pool};
@@ -14,6 +15,8 @@ pub(crate) struct Args {
     sure: u64,
     /// The last change that may be there
     most: u64,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -31,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn verify(&Args { ref directory, sure, most }: &Args) -> Outcome<String> {
+fn verify(&Args { ref directory, sure, most, opening }: &Args) -> Outcome<String> {
     let place = Place { directory: directory.clone() };
     let (path, threads) = (place.pool(), place.chosen()?);
     if sure > 0 && (threads.is_none() || !path.exists()) {
@@ -39,6 +42,9 @@ fn verify(&Args { ref directory, sure, most }: &Args) -> Outcome<String> {
     }
     let threads = threads.unwrap_or(1);
     let within = (sure, most);
+    if opening.gives_up() {
+        opening.open(options(CAPACITIES[0]), &path)?.close()?;
+    }
     // Without a change first: the next process might see something else.
     let mut seen = None;
     if sure > 0 {
