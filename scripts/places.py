@@ -984,6 +984,21 @@ def _(world):
             raise Wrong(f"{part}: refused, though the ring has no gap")
 
 
+@case("taken out: a page of the ring written back while a thread was about to fill a cell")
+def _(world):
+    world.serve()
+    pool, fed = world.pool().first().killed(), [*range(1, 1001), *range(2001, 3001)]
+    cells = cells_behind_the_log(pool)
+    tool("sync", pool.ring)
+    world.take_out()
+    world.put_back()
+    # The cell was filled later, others after it, and its page was not written back again.
+    with open(pool.ring, "r+b") as file:
+        file.seek(cells[len(cells) // 2][0] + 4)
+        file.write(bytes(4))
+    pool.moment(1000, fed)
+
+
 # Settled pools.
 
 

@@ -216,22 +216,20 @@ fn count(
     let holes = &contents[prefix..all];
     let behind = filled(holes);
     let is_same_boot = terms.boot != 0 && owner.boot == terms.boot;
-    let none = |content: Content| !contents.contains(&content);
-    let is_certain = if is_witnessed && holds(Rule::Witness) {
-        // Each cell is one that a thread has left.
-        none(Content::Damaged)
-    } else {
-        // Threads were killed in the act, and everything that was stored has reached the disk since.
-        holes.iter().all(|content| matches!(content, Content::Filled | Content::Claimed))
+    let uncertain = || {
+        let (certain, behind) = (prefix as u64, behind);
+        Err(ErrorKind::RingUncertain { path: path.to_owned(), certain, behind }.into())
     };
     let counted = match terms.recovery {
         Recovery::RingAll => all,
         Recovery::RingPrefix | Recovery::ShortLog => prefix,
-        _ if is_witnessed && is_certain => all,
-        _ if is_witnessed || is_same_boot && !is_certain => {
-            let (certain, behind) = (prefix as u64, behind);
-            return Err(ErrorKind::RingUncertain { path: path.to_owned(), certain, behind }.into());
-        }
+        // Each cell is one that a thread has left.
+        _ if is_witnessed && holds(Rule::Witness) => match contents.contains(&Content::Damaged) {
+            true => return uncertain(),
+            false => all,
+        },
+        // A cell that lacks may be that of a thread that was killed, or one that a disk which was taken out does not have.
+        _ if is_same_boot && !holes.is_empty() && holds(Rule::Gap) => return uncertain(),
         _ if is_same_boot || !holds(Rule::Prefix) => all,
         // After a loss of power, any of the cells may lack: what has no gap is a moment of the pool.
         _ => prefix,

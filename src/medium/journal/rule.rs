@@ -58,6 +58,8 @@ pub(super) enum Rule {
     RingBeforeMarker,
     /// J23: cells behind a gap count only in the pages to which the last process has stored.
     Witness,
+    /// J23: in the same boot, a gap may be what a disk lacks that was taken out.
+    Gap,
     /// J23: after a loss of power, cells count up to the first one that lacks.
     Prefix,
     /// An open asks for the ring that the header names.
