@@ -12,6 +12,8 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod ahead;
+#[cfg(target_os = "linux")]
 mod extents;
 #[cfg(target_os = "linux")]
 mod forget;

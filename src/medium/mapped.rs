@@ -413,7 +413,9 @@ impl Mapped {
             if self.file.allocate(whole.start, whole.end - whole.start).unwrap_or(false) {
                 self.map.cache_huge(self.file.as_file(), &whole);
             }
-        } else if disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false) {
+        } else if self.file.is_unused_from(whole.start)
+            || disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false)
+        {
             let _ = self.map.detach(whole);
         }
     }
@@ -483,13 +485,15 @@ impl Mapped {
             None => end,
         };
         let grown = least.next_multiple_of(STEP).min(self.reach);
+        // What is on the disk already takes no time.
+        let ahead = self.file.len_ahead();
+        let grown = if end <= ahead { grown.min(ahead) } else { grown };
         let file_before = self.file.metadata()?.len();
-        if file_before < grown {
-            self.file.resize(grown)?;
-        }
+        let is_synced = self.file.lengthen(grown)?;
         let made = self.map.extend(self.file.as_file(), grown as usize).and_then(|()| self.claim(at, len, grown));
         let made = made.and_then(|()| match &self.journal {
             // The length is on the disk before anything refers to what is in it.
+            Some(journal) if is_synced => journal.has_len(grown),
             Some(journal) => journal.resize(grown, || self.file.sync_with_length()),
             None => Ok(()),
         });
@@ -501,7 +505,7 @@ impl Mapped {
             Err(error) => {
                 // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
                 self.map.take_back(before as usize);
-                let _ = self.file.resize(file_before);
+                let _ = self.file.resize(if self.journal.is_some() { before } else { file_before });
                 Err(error)
             }
         }
@@ -521,7 +525,7 @@ impl Mapped {
         if let Some(journal) = &self.journal {
             // Not its memory: private pages that are there without need only take space.
             journal.retain(pages.clone());
-            return self.take_written(&pages, behind);
+            return self.take_written(&pages);
         }
         if self.in_memory {
             if self.covered.overlap(&pages) {
@@ -550,8 +554,8 @@ impl Mapped {
 
     /// Makes sure that the file has the space of a range, of a pool with a journal, and that it was written where that matters (J31).
     #[cfg(target_os = "linux")]
-    fn take_written(&self, pages: &Range<u64>, behind: u64) -> io::Result<()> {
-        if self.file.take_written(pages, behind)? { Ok(()) } else { self.take_space(pages).map(drop) }
+    fn take_written(&self, pages: &Range<u64>) -> io::Result<()> {
+        if self.file.take_written(pages, self.reach)? { Ok(()) } else { self.take_space(pages).map(drop) }
     }
 
     /// Says that so many bytes may be accessed from now on.
@@ -755,6 +759,7 @@ impl Medium for Mapped {
         let before = self.accessible();
         let len = len.min(before).next_multiple_of(8);
         if len >= before {
+            self.file.give_back_ahead()?;
             // An earlier cut may have failed when it was synced.
             return self.file.sync_with_length();
         }
@@ -800,6 +805,9 @@ impl Medium for Mapped {
     }
 
     fn space(&self) -> u64 {
+        // It is asked for when a pool is opened, and when it is closed.
+        #[cfg(target_os = "linux")]
+        let _ = self.file.give_back_ahead();
         file::space(self.file.as_file()).unwrap_or(0)
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Journal, Pool};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,27 @@ pub(in crate::medium) mod failing {
         let left = SYNCS.get();
         SYNCS.set(left.saturating_sub(1));
         left > 0
+    }
+}
+
+/// Stops a thread that is about to write zeros.
+pub(in crate::medium) mod stopping {
+    use std::cell::RefCell;
+    use std::ops::Range;
+
+    type Stop = Box<dyn Fn(&Range<u64>)>;
+
+    thread_local! {
+        static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
+    }
+
+    /// Calls `stop` in this thread before zeros are written to a range.
+    pub(in crate::medium) fn at(stop: impl Fn(&Range<u64>) + 'static) {
+        STOP.set(Some(Box::new(stop)));
+    }
+
+    pub(in crate::medium) fn here(range: &Range<u64>) {
+        STOP.with_borrow(|stop| stop.iter().for_each(|stop| stop(range)));
     }
 }
 
@@ -388,4 +410,268 @@ fn zeros_that_do_not_fit_leave_the_space_to_others() {
         at += MIB;
     }
     assert!(at > 64 * MIB && taken(&file) <= at + MIB, "{at}, {}", taken(&file));
+}
+
+/// A file on ext4 whose space this thread writes ahead of need, when it says so.
+fn kept(path: &Path) -> DiskFile {
+    let file = file_at(path);
+    file.write_space_first().unwrap();
+    file.is_kept_by(std::thread::current());
+    file
+}
+
+/// Takes space, and tells how many zeros were written meanwhile.
+fn take_counted(file: &DiskFile, range: Range<u64>, most: u64) -> u64 {
+    let zeros = std::rc::Rc::new(std::cell::Cell::new(0));
+    let count = std::rc::Rc::clone(&zeros);
+    stopping::at(move |range| count.set(count.get() + range.end - range.start));
+    assert!(file.take_written(&range, most).unwrap());
+    stopping::at(|_| ());
+    zeros.get()
+}
+
+fn len(file: &DiskFile) -> u64 {
+    file.metadata().unwrap().len()
+}
+
+#[test]
+fn whoever_takes_space_ahead_of_which_zeros_are_waits_for_nothing() {
+    let Some(disk) = Ext4::new() else { return };
+    let (file, step, most) = (kept(&disk.path("a")), 128 << 10, 48 * MIB);
+    let (mut syncs, mut waited) = (0, 0);
+    for at in (0..most).step_by(step as usize) {
+        if at + step > file.0.written.known.lock().as_ref().unwrap().len {
+            let grown = (at + step).next_multiple_of(2 * MIB);
+            syncs += u64::from(!file.lengthen(grown).unwrap());
+        }
+        waited += take_counted(&file, at..at + step, most);
+        while file.write_ahead() {}
+        assert!(len(&file) <= most && len(&file) <= (at + step) * 2 + 4 * MIB, "{} at {at}", len(&file));
+    }
+    // The first pages of a small file, and its first length.
+    assert!(waited <= 512 << 10 && syncs <= 2, "{waited}, {syncs}");
+    assert_eq!(never_written(&disk.path("a")), 0);
+    // Without anybody who writes ahead, as a control: everything.
+    let alone = file_at(&disk.path("b"));
+    alone.resize(8 * MIB).unwrap();
+    alone.write_space_first().unwrap();
+    let waited: u64 = (0..8).map(|at| take_counted(&alone, at * MIB..(at + 1) * MIB, most)).sum();
+    assert!(waited == 8 * MIB && !alone.write_ahead(), "{waited}");
+}
+
+#[test]
+fn what_is_ahead_of_need_goes_with_a_cut_and_at_the_end() {
+    let Some(disk) = Ext4::new() else { return };
+    let path = disk.path("a");
+    let file = kept(&path);
+    let taken = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512;
+    let grow = |to: u64| {
+        assert!(!file.lengthen(to).unwrap() || to <= file.len_ahead());
+        assert!(file.take_written(&(0..to), 64 * MIB).unwrap());
+        assert!(file.write_ahead());
+    };
+    grow(4 * MIB);
+    // Cut in the middle of it: it is not wanted any more, and never gets longer by itself.
+    for cut in [4 * MIB, 3 * MIB + 8, MIB] {
+        file.resize(cut).unwrap();
+        assert!(!file.write_ahead());
+        assert_eq!((len(&file), file.len_ahead() <= cut), (cut, true));
+        assert!(file.is_unused_from(cut.next_multiple_of(PAGE)) && !file.is_unused_from(cut - 8));
+    }
+    // The rest is as new: the old length is not taken for one that the disk has.
+    Disk::write(&file, 8, &[5; 8]).unwrap();
+    grow(4 * MIB);
+    assert_eq!((byte(&file, 8), byte(&file, 2 * MIB)), (5, 0));
+    while file.write_ahead() {}
+    assert!(len(&file) > 5 * MIB && file.len_ahead() == len(&file), "{}", len(&file));
+    file.resize(3 * MIB).unwrap();
+    assert!(!file.lengthen(4 * MIB).unwrap(), "that length is not on the disk");
+    // At the end, it has what it has without that.
+    grow(6 * MIB);
+    while file.write_ahead() {}
+    assert!(taken() >= 8 * MIB);
+    file.give_back_ahead().unwrap();
+    assert_eq!((len(&file), never_written(&path)), (6 * MIB, 0));
+    assert!(taken() <= 6 * MIB + LEAST_PIECE, "{}", taken());
+    assert!(!file.write_ahead() && len(&file) == 6 * MIB);
+    // What was not taken of the length, too.
+    file.lengthen(32 * MIB).unwrap();
+    assert!(file.take_written(&(6 * MIB..7 * MIB), 64 * MIB).unwrap());
+    while file.write_ahead() {}
+    assert!(taken() >= 9 * MIB && len(&file) == 32 * MIB);
+    file.give_back_ahead().unwrap();
+    assert!(taken() <= 7 * MIB + LEAST_PIECE && len(&file) == 32 * MIB, "{}", taken());
+    assert!(file.take_written(&(7 * MIB..8 * MIB), 64 * MIB).unwrap());
+    assert!(has_blocks(file.as_file(), &(0..8 * MIB)));
+}
+
+#[test]
+fn without_room_nothing_is_ahead_of_need_and_nobody_is_told() {
+    let Some(disk) = Ext4::new() else { return };
+    let (file, other) = (kept(&disk.path("a")), file_at(&disk.path("b")));
+    let take = |range: Range<u64>| file.lengthen(range.end).and_then(|_| file.take_written(&range, 512 * MIB));
+    assert!(take(0..16 * MIB).unwrap());
+    while file.write_ahead() {}
+    let ahead = len(&file);
+    assert!(ahead >= 24 * MIB && file.len_ahead() == ahead);
+    // Others have the rest.
+    let mut end = 0;
+    for piece in [MIB, PAGE] {
+        while other.allocate(end, piece).is_ok() {
+            end += piece;
+        }
+    }
+    // A hole can be filled with what is ahead.
+    assert!(file.punch_hole(4 * MIB, 2 * MIB).unwrap() && other.allocate(end, 2 * MIB).unwrap());
+    assert!(take(4 * MIB..6 * MIB).unwrap());
+    assert_eq!((len(&file), file.failed().is_some()), (16 * MIB, false));
+    // Some of it is left, but not all that is wanted: it is tried once.
+    assert!(take(16 * MIB..17 * MIB).unwrap());
+    let mut before = len(&file);
+    while file.write_ahead() {
+        before = len(&file);
+    }
+    assert_eq!(len(&file), before);
+    assert!(file.0.written.known.lock().as_ref().unwrap().is_full);
+    assert!(len(&file) <= ahead && file.failed().is_none(), "{}", len(&file));
+    // All that there is can be taken.
+    let mut at = 17 * MIB;
+    while take(at..at + MIB).is_ok() {
+        assert!(!file.write_ahead() || at < ahead);
+        at += MIB;
+    }
+    assert!(at >= 21 * MIB && file.failed().is_none(), "{at}");
+    other.resize(0).unwrap();
+    assert!(take(at..at + MIB).unwrap() && file.write_ahead());
+}
+
+/// The thread is stopped when it has decided where to write zeros. Whoever takes that place, stores to it or cuts it off then waits.
+#[test]
+fn what_comes_while_zeros_are_about_to_be_written_waits_for_them() {
+    use std::sync::mpsc::{channel, sync_channel};
+    let Some(disk) = Ext4::new() else { return };
+    let others: [fn(&DiskFile, u64); 4] = [
+        |file, at| Disk::write(file, at + PAGE, &[6; PAGE as usize]).unwrap(),
+        |file, at| Disk::write_through(file, at + PAGE, &[6; PAGE as usize]).unwrap(),
+        |file, at| {
+            assert!(file.take_written(&(at..at + 2 * PAGE), 64 * MIB).unwrap());
+            Disk::write(file, at + PAGE, &[6; PAGE as usize]).unwrap();
+        },
+        |file, at| file.resize(at).unwrap(),
+    ];
+    for (case, other) in others.into_iter().enumerate() {
+        let file = kept(&disk.path(&case.to_string()));
+        file.lengthen(4 * MIB).unwrap();
+        assert!(file.take_written(&(0..3 * MIB), 64 * MIB).unwrap());
+        while file.write_ahead() {}
+        let at = len(&file);
+        file.lengthen(5 * MIB).unwrap();
+        assert!(file.take_written(&(3 * MIB..5 * MIB), 64 * MIB).unwrap());
+        let ((stopped, is_stopped), (done, is_done), same) = (channel(), sync_channel(1), file.clone());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                stopping::at(move |range| {
+                    if range.start != at {
+                        return;
+                    }
+                    // A kill may come here, and the disk must have this length with the next thing that waits for it.
+                    assert!(len(&same) >= range.end);
+                    stopped.send(range.start).unwrap();
+                    // It need not wait for long.
+                    let waited = is_done.recv_timeout(std::time::Duration::from_millis(50));
+                    assert!(waited.is_err(), "{case}: it did not wait");
+                });
+                while file.write_ahead() {}
+            });
+            assert_eq!(is_stopped.recv(), Ok(at));
+            other(&file, at);
+            let _ = done.send(());
+        });
+        file.sync().unwrap();
+        let is_cut = case == 3;
+        assert!(if is_cut { len(&file) == at } else { byte(&file, at + PAGE) == 6 }, "{case}");
+    }
+}
+
+/// Ends a thread, also when something fails.
+struct Ends<'e>(&'e std::sync::atomic::AtomicBool, std::thread::Thread);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Release);
+        self.1.unpark();
+    }
+}
+
+/// Zeros are written ahead while others take space, store to it, give it back and cut the file, at any moment. Nothing that was stored
+/// is lost, also where nobody took the space before.
+#[test]
+fn zeros_ahead_of_need_are_never_written_over_content() {
+    let Some(disk) = Ext4::new() else { return };
+    let file = file_at(&disk.path("a"));
+    file.write_space_first().unwrap();
+    let (ends, most, mut seed) = (std::sync::atomic::AtomicBool::new(false), 24 * MIB, 7u64);
+    let mut next = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    let read = |page: u64| byte(&file, page * PAGE + 77);
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| {
+            while !ends.load(std::sync::atomic::Ordering::Acquire) {
+                if !file.write_ahead() {
+                    std::thread::park_timeout(std::time::Duration::from_millis(1));
+                }
+            }
+        });
+        file.is_kept_by(keeper.thread().clone());
+        let _ends = Ends(&ends, keeper.thread().clone());
+        let (mut pages, mut used) = (std::collections::BTreeMap::new(), 0);
+        for round in 0..3000 {
+            let store = |page: u64, pages: &mut std::collections::BTreeMap<u64, u8>| {
+                Disk::write(&file, page * PAGE, &[round as u8 | 1; PAGE as usize]).unwrap();
+                pages.insert(page, round as u8 | 1);
+            };
+            match next(40) {
+                // The end, which is where zeros are written.
+                0..28 if used * PAGE < most - 2 * MIB => {
+                    let count = 1 + next(64);
+                    let range = used * PAGE..(used + count) * PAGE;
+                    file.lengthen(range.end).unwrap();
+                    if next(4) > 0 {
+                        assert!(file.take_written(&range, most).unwrap());
+                    } else {
+                        used += next(200);
+                        file.lengthen((used + count) * PAGE).unwrap();
+                    }
+                    (used..used + count).for_each(|page| store(page, &mut pages));
+                    used += count;
+                }
+                28..34 => {
+                    let at = next(used + 1);
+                    let range = at * PAGE..(at + next(32)).min(used) * PAGE;
+                    if range.start < range.end {
+                        file.punch_hole(range.start, range.end - range.start).unwrap();
+                        (range.start / PAGE..range.end / PAGE).for_each(|page| _ = pages.remove(&page));
+                    }
+                }
+                34 => file.give_back_ahead().unwrap(),
+                35..38 => _ = next(2) == 0 && file.sync().is_ok(),
+                _ => {
+                    used -= next(used.min(600) + 1);
+                    file.resize(used * PAGE).unwrap();
+                    assert_eq!(len(&file), used * PAGE);
+                    pages.retain(|&page, _| page < used);
+                    std::thread::yield_now();
+                    assert_eq!(len(&file), used * PAGE, "it gets longer by itself");
+                }
+            }
+            let at = next(used + 1);
+            for (&page, &byte) in pages.range(at..).take(20).chain(pages.range(..at).rev().take(20)) {
+                assert_eq!(read(page), byte, "{round}: {page} of {used}");
+            }
+        }
+        pages.iter().for_each(|(&page, &byte)| assert_eq!(read(page), byte, "{page} of {used}"));
+        assert!(file.failed().is_none());
+    });
 }

@@ -3,73 +3,130 @@
 //! ext4 reserves space without writing it, and notes with each extent whether it was ever written. If the first write to such a place
 //! fails, the note stays as it is, and the cache takes the place for written: what is written to it later, and synced without an
 //! error, reads as zeros after the next mount. So on ext4, the pool file of a journal has zeros, written back without an error,
-//! wherever an entry may name words. They are written ahead of need: of a long run more, and of a short one, such
-//! as the first pages of a small tree, little.
+//! wherever an entry may name words. At the end of the file, a thread writes them [ahead of need](super::ahead). Whoever takes
+//! space that has none writes them: what it takes, and a little of what follows.
 //!
-//! - Zeros go where the file has a hole, or a place that was never written, and nowhere else: `parts` has all other places. A
-//!   checkpoint only writes where `parts` says that there is content, or that zeros were.
-//! - `working` is held by whoever changes which places have space, until `parts` says so. It is taken before that of `parts`.
+//! - Zeros go where the file has a hole, or a place that was never written, and nowhere else: `parts` has all other places. Content goes
+//!   only where `parts` says so, or `parts` says so before. So no zeros are written over content.
+//! - `working` is held by whoever changes which places have space, or the length, until `known` says so. It is taken before `known`,
+//!   which is held for no call of the system.
 
 use super::{Disk, DiskFile, extents, is_room_missing};
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::thread::Thread;
 
 /// The unit of what is known.
-const PAGE: u64 = 4096;
-/// The least and the most that are written at a time.
-const LEAST: u64 = 64 << 10;
-const MOST: u64 = 64 << 20;
+pub(super) const PAGE: u64 = 4096;
+/// The least that is written ahead of need.
+pub(super) const LEAST: u64 = 64 << 10;
+/// The most that whoever takes space writes for the next one.
+const MOST: u64 = 1 << 20;
 /// How many zeros there are in memory.
 const ZEROS: u64 = 1 << 20;
 
-/// The parts of a file that were written, if anybody wants to know that.
+/// What was written of a file, if anybody wants to know that.
 pub(super) struct Written {
-    working: Mutex<()>,
-    parts: Mutex<Option<Parts>>,
+    pub(super) working: Mutex<()>,
+    pub(super) known: Mutex<Option<Known>>,
+    /// Who writes ahead of need.
+    pub(super) keeper: OnceLock<Thread>,
 }
 
 impl Default for Written {
     fn default() -> Self {
-        Self { working: Mutex::new(()), parts: Mutex::new(None) }
+        Self { working: Mutex::new(()), known: Mutex::new(None), keeper: OnceLock::new() }
+    }
+}
+
+pub(super) struct Known {
+    pub(super) parts: Parts,
+    /// Nothing from here on was taken, or has content: there are zeros, or a hole.
+    pub(super) used: u64,
+    /// The length that the file is to have. It may be longer, ahead of need.
+    pub(super) len: u64,
+    /// The disk has this length, if it is more than `len`.
+    pub(super) synced: u64,
+    /// Zeros are wanted up to here.
+    pub(super) wanted: u64,
+    /// There was no room for them. Nobody tries again before the file becomes longer.
+    pub(super) is_full: bool,
+}
+
+impl Known {
+    fn new(parts: Parts, len: u64) -> Self {
+        let used = parts.end();
+        Self { parts, used, len, synced: 0, wanted: 0, is_full: false }
+    }
+
+    /// Takes whole pages, if they were written.
+    fn take(&mut self, pages: &Range<u64>) -> bool {
+        let is_there = self.parts.has(pages);
+        if is_there {
+            self.used = self.used.max(pages.end);
+        }
+        is_there
     }
 }
 
 /// Ranges that neither overlap nor touch, by where they begin.
 #[derive(Default)]
-struct Parts(BTreeMap<u64, u64>);
+pub(super) struct Parts {
+    ranges: BTreeMap<u64, u64>,
+    /// How much they are.
+    pub(super) bytes: u64,
+}
 
 impl Parts {
+    fn insert(&mut self, range: Range<u64>) {
+        if !range.is_empty() {
+            self.bytes += range.end - range.start;
+            self.ranges.insert(range.start, range.end);
+        }
+    }
+
+    fn take_out(&mut self, start: u64, end: u64) {
+        self.bytes -= end - start;
+        self.ranges.remove(&start);
+    }
+
+    /// The end of the last one.
+    pub(super) fn end(&self) -> u64 {
+        self.ranges.last_key_value().map_or(0, |(_, &end)| end)
+    }
+
     fn add(&mut self, mut range: Range<u64>) {
         if range.is_empty() || self.has(&range) {
             return;
         }
-        while let Some((&start, &end)) = self.0.range(..=range.end).next_back().filter(|&(_, &end)| end >= range.start)
+        while let Some((&start, &end)) =
+            self.ranges.range(..=range.end).next_back().filter(|&(_, &end)| end >= range.start)
         {
-            self.0.remove(&start);
+            self.take_out(start, end);
             range = range.start.min(start)..range.end.max(end);
         }
-        self.0.insert(range.start, range.end);
+        self.insert(range);
     }
 
-    fn remove(&mut self, range: &Range<u64>) {
+    pub(super) fn remove(&mut self, range: &Range<u64>) {
         if range.is_empty() {
             return;
         }
-        while let Some((&start, &end)) = self.0.range(..range.end).next_back().filter(|&(_, &end)| end > range.start) {
-            self.0.remove(&start);
-            for rest in [start..range.start.min(end), range.end.max(start)..end] {
-                if !rest.is_empty() {
-                    self.0.insert(rest.start, rest.end);
-                }
-            }
+        while let Some((&start, &end)) =
+            self.ranges.range(..range.end).next_back().filter(|&(_, &end)| end > range.start)
+        {
+            self.take_out(start, end);
+            self.insert(start..range.start.min(end));
+            self.insert(range.end.max(start)..end);
         }
     }
 
     /// The part in which, or at whose end, a place is.
     fn before(&self, at: u64) -> Range<u64> {
-        let found = self.0.range(..=at).next_back().filter(|&(_, &end)| end >= at);
+        let found = self.ranges.range(..=at).next_back().filter(|&(_, &end)| end >= at);
         found.map_or(at..at, |(&start, &end)| start..end)
     }
 
@@ -80,7 +137,7 @@ impl Parts {
     /// What is missing of a range.
     fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let (mut missing, mut at) = (Vec::new(), self.before(range.start).end.min(range.end));
-        for (&start, &end) in self.0.range(at..range.end) {
+        for (&start, &end) in self.ranges.range(at..range.end) {
             if at < start {
                 missing.push(at..start);
             }
@@ -142,45 +199,63 @@ impl DiskFile {
             self.sync()?;
             found = look(self, &whole)?;
         }
-        *self.0.written.parts.lock() = Some(found.parts);
+        *self.0.written.known.lock() = Some(Known::new(found.parts, whole.end));
         Ok(())
     }
 
-    /// Makes sure that whole pages, and what follows them soon up to `end`, have space that was written. False where that does not
-    /// matter, and the space is to be reserved.
+    /// Makes sure that whole pages have space that was written, and that the next ones, up to `most`, are written ahead of need. False
+    /// where that does not matter, and the space is to be reserved.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`] and the like, and then the file has the space that it had; what the disk says, which is noted.
-    pub(crate) fn take_written(&self, pages: &Range<u64>, end: u64) -> io::Result<bool> {
-        let Written { working, parts } = &self.0.written;
-        let is_there = || parts.lock().as_ref().map(|parts| parts.has(&touched(pages.start, pages.end)));
-        match is_there() {
-            None => return Ok(false),
-            Some(true) => return Ok(true),
-            Some(false) => {}
+    /// [`io::ErrorKind::StorageFull`] and the like, and then the file has the space that it had, or less ahead of need; what the
+    /// disk says, which is noted.
+    pub(crate) fn take_written(&self, pages: &Range<u64>, most: u64) -> io::Result<bool> {
+        let Written { working, known, .. } = &self.0.written;
+        let touched = touched(pages.start, pages.end);
+        // What was taken before, and what is taken of a hole, say nothing of the end.
+        let take = || known.lock().as_mut().map(|known| (known.used < touched.end, known.take(&touched)));
+        let Some((is_further, is_there)) = take() else { return Ok(false) };
+        if !is_there {
+            let _working = working.lock();
+            // Another thread may have been ahead.
+            if take().is_some_and(|(_, is_there)| !is_there) {
+                self.write_taken(pages)?;
+                take();
+            }
         }
-        let _working = working.lock();
-        // Another thread may have been ahead.
-        if is_there() == Some(true) {
-            return Ok(true);
-        }
-        let run = parts.lock().as_ref().map_or(0..0, |parts| parts.before(pages.start));
-        let ahead = ((run.end - run.start) / 2).clamp(LEAST, MOST);
-        let piece = pages.start..pages.end.max(pages.start + ahead).min(end.max(pages.end));
-        match self.write_missing(&piece) {
-            // What is ahead of need is not needed.
-            Err(error) if is_room_missing(&error) && piece.end > pages.end => self.write_missing(pages)?,
-            other => other?,
+        if is_further {
+            self.look_ahead(most);
         }
         Ok(true)
     }
 
-    /// Writes zeros where a range was never written, and waits for that.
-    fn write_missing(&self, range: &Range<u64>) -> io::Result<()> {
-        let parts = &self.0.written.parts;
-        let missing =
-            parts.lock().as_ref().map_or_else(Vec::new, |parts| parts.missing(&touched(range.start, range.end)));
+    /// Writes what is taken, and what follows it soon. The caller has locked `working`.
+    fn write_taken(&self, pages: &Range<u64>) -> io::Result<()> {
+        let Some((run, len)) =
+            self.0.written.known.lock().as_ref().map(|known| (known.parts.before(pages.start), known.len))
+        else {
+            return Ok(());
+        };
+        // After a long run more, and after a short one, such as the first pages of a small tree, little.
+        let more = ((run.end - run.start) / 2).clamp(LEAST, MOST);
+        let piece = pages.start..pages.end.max(pages.start + more).min(len.max(pages.end));
+        match self.write_missing(&piece) {
+            Err(error) if is_room_missing(&error) => {
+                // What is ahead of need is not needed.
+                self.give_up_ahead()?;
+                self.write_missing(pages)
+            }
+            other => other,
+        }
+    }
+
+    /// Writes zeros where a range was never written, and waits for that. If there is no room for all of it, the file has the space
+    /// that it had. The caller has locked `working`.
+    pub(super) fn write_missing(&self, range: &Range<u64>) -> io::Result<()> {
+        let known = &self.0.written.known;
+        let touched_range = touched(range.start, range.end);
+        let missing = known.lock().as_ref().map_or_else(Vec::new, |known| known.parts.missing(&touched_range));
         let missing: Vec<Range<u64>> = missing
             .into_iter()
             .map(|part| part.start..part.end.min(range.end))
@@ -195,13 +270,15 @@ impl DiskFile {
             missing.iter().for_each(|part| drop(self.punch_out(part.start, part.end - part.start)));
             return written;
         }
-        if let Some(parts) = parts.lock().as_mut() {
-            missing.iter().for_each(|part| parts.add(touched(part.start, part.end)));
+        if let Some(known) = known.lock().as_mut() {
+            missing.iter().for_each(|part| known.parts.add(touched(part.start, part.end)));
         }
         Ok(())
     }
 
     fn write_zeros(&self, range: &Range<u64>) -> io::Result<()> {
+        #[cfg(all(test, not(any(bristlecone_loom, miri))))]
+        super::tests::stopping::here(range);
         let zeros = vec![0; ZEROS.min(range.end - range.start) as usize];
         (range.start..range.end).step_by(ZEROS as usize).try_for_each(|at| {
             let zeros = &zeros[..ZEROS.min(range.end - at) as usize];
@@ -209,30 +286,48 @@ impl DiskFile {
         })
     }
 
-    /// Notes that a range gets content, so that nobody writes zeros there.
+    /// Notes that a range gets content. If it was not written before, this waits until nobody writes zeros.
     pub(super) fn has_content(&self, at: u64, len: u64) {
-        if let Some(parts) = self.0.written.parts.lock().as_mut() {
-            parts.add(touched(at, at + len));
+        let Written { working, known, .. } = &self.0.written;
+        let pages = touched(at, at + len);
+        if known.lock().as_mut().is_none_or(|known| known.take(&pages)) {
+            return;
+        }
+        let _working = working.lock();
+        if let Some(known) = known.lock().as_mut() {
+            known.parts.add(pages.clone());
+            known.take(&pages);
         }
     }
 
     /// Gives space back by `punch`.
     pub(super) fn punched<T>(&self, at: u64, len: u64, punch: impl FnOnce() -> T) -> T {
-        self.loses(within(at, at.saturating_add(len)), punch)
+        let _working = self.0.written.working.lock();
+        self.loses(&within(at, at.saturating_add(len)));
+        punch()
     }
 
-    /// Changes the length by `resize`.
-    pub(super) fn resized<T>(&self, len: u64, resize: impl FnOnce() -> T) -> T {
-        self.loses(len.next_multiple_of(PAGE)..u64::MAX, resize)
-    }
-
-    fn loses<T>(&self, range: Range<u64>, change: impl FnOnce() -> T) -> T {
-        let Written { working, parts } = &self.0.written;
-        let _working = working.lock();
-        if let Some(parts) = parts.lock().as_mut() {
-            parts.remove(&range);
+    /// Notes that a range is to have no space. The caller has locked `working`.
+    pub(super) fn loses(&self, range: &Range<u64>) {
+        if let Some(known) = self.0.written.known.lock().as_mut() {
+            known.parts.remove(range);
         }
-        change()
+    }
+
+    /// Changes the length by `resize`. Nothing is ahead of need then, and nobody writes there, until more is taken.
+    pub(super) fn resized(&self, len: u64, resize: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let Written { working, known, .. } = &self.0.written;
+        let _working = working.lock();
+        let end = len.next_multiple_of(PAGE);
+        self.loses(&(end..u64::MAX));
+        if let Some(known) = known.lock().as_mut() {
+            (known.synced, known.wanted) = (known.synced.min(len), 0);
+        }
+        resize()?;
+        if let Some(known) = known.lock().as_mut() {
+            (known.len, known.used) = (len, known.used.min(end));
+        }
+        Ok(())
     }
 }
 
@@ -294,7 +389,9 @@ mod tests {
                 parts.remove(&range);
                 pages[part].fill(false);
             }
-            let all: Vec<(u64, u64)> = parts.0.iter().map(|(&start, &end)| (start, end)).collect();
+            assert_eq!(parts.bytes, pages.iter().filter(|&&page| page).count() as u64);
+            assert_eq!(parts.end(), pages.iter().rposition(|&page| page).map_or(0, |page| page as u64 + 1));
+            let all: Vec<(u64, u64)> = parts.ranges.iter().map(|(&start, &end)| (start, end)).collect();
             assert!(
                 all.windows(2).all(|pair| pair[0].1 < pair[1].0) && all.iter().all(|&(start, end)| start < end),
                 "{all:?}"

@@ -87,7 +87,10 @@ impl Attached {
             let told = Arc::downgrade(&engine);
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
         }
-        let keeper = Some(Keeper::new(&engine).map_err(Fault::io("start a thread"))?);
+        let file = pool.clone();
+        let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
+        pool.is_kept_by(keeper.checkpoints().clone());
+        let keeper = Some(keeper);
         let recovered = Recovered { without_ring: recovered.without_ring || has_lost, ..recovered };
         // The header names the other one by now.
         replaced.iter().for_each(RingFile::remove);
@@ -159,6 +162,11 @@ impl Attached {
     /// Waits with `sync` until the length that the pool file has now is on the disk. From then on, flushes may name what is in it.
     pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.engine.resize(len, sync)
+    }
+
+    /// As [`resize`](Self::resize), with a length that is on the disk.
+    pub(crate) fn has_len(&self, len: u64) -> io::Result<()> {
+        self.engine.has_len(len)
     }
 
     /// Applies everything to the pool file, so that the log names nothing. Nothing is flushed meanwhile.

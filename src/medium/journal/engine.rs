@@ -230,6 +230,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         Ok(())
     }
 
+    /// As [`resize`](Self::resize), with a length that is on the disk.
+    pub(crate) fn has_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
     /// Applies everything that was flushed to the pool file, and forgets it. Nothing is flushed meanwhile.
     pub(crate) fn empty(&self) -> io::Result<()> {
         self.write_out()?;

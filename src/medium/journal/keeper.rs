@@ -1,5 +1,5 @@
-//! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, out of the way of others.
-//! They sleep until there is something to do.
+//! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, and writes space of the pool file
+//! ahead of need, out of the way of others. They sleep until there is something to do.
 
 use super::Journal;
 use super::disk::Disk;
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// After so long without a change, what the ring says of the log is written through.
@@ -43,7 +43,11 @@ impl Period {
 }
 
 impl Keeper {
-    pub(super) fn new<F: Disk, R: Memory>(engine: &Arc<Engine<F, R>>) -> io::Result<Self> {
+    /// `write_ahead` writes a piece of space, and tells whether there may be more to do.
+    pub(super) fn new<F: Disk, R: Memory>(
+        engine: &Arc<Engine<F, R>>,
+        write_ahead: impl Fn() -> bool + Send + 'static,
+    ) -> io::Result<Self> {
         let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
         let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
         // Errors close the journal, and are reported to whoever wants to change something.
@@ -76,11 +80,16 @@ impl Keeper {
             }
         };
         let engine_of_checkpoint = Arc::clone(engine);
+        let is_ahead = Cell::new(true);
         let checkpoint = move || {
-            thread::park();
+            if is_ahead.get() {
+                thread::park();
+            }
+            // First: others may have to wait for it.
             if engine_of_checkpoint.wants_checkpoint() {
                 let _ = engine_of_checkpoint.checkpoint();
             }
+            is_ahead.set(!write_ahead());
         };
         let made = keeper.spawn("bristlecone-sync", sync).and_then(|()| keeper.spawn("bristlecone-ckpt", checkpoint));
         if let Err(error) = made {
@@ -90,6 +99,11 @@ impl Keeper {
         let [sync, checkpoint] = [0, 1].map(|i| keeper.threads[i].thread().clone());
         engine.is_kept_by(Threads { sync, checkpoint });
         Ok(keeper)
+    }
+
+    /// The thread that makes checkpoints, and writes ahead.
+    pub(super) fn checkpoints(&self) -> &Thread {
+        self.threads[1].thread()
     }
 
     /// Starts a thread that waits, and then works, again and again.

@@ -62,6 +62,10 @@ impl Attached {
         match *self {}
     }
 
+    pub(crate) fn has_len(&self, len: u64) -> io::Result<()> {
+        match *self {}
+    }
+
     pub(crate) fn empty(&self) -> io::Result<()> {
         match *self {}
     }

@@ -134,6 +134,51 @@ fn a_journal_makes_a_file_grow_in_longer_steps() {
     assert_eq!(m.accessible(), 36 * MIB);
 }
 
+/// Waits until what `m` wants ahead of need is there. None where nothing is written ahead.
+fn ahead(m: &Mapped) -> Option<u64> {
+    if rustix::fs::fstatfs(m.file.as_file()).unwrap().f_type != libc::EXT4_SUPER_MAGIC {
+        eprintln!("skipped: this is not ext4");
+        return None;
+    }
+    let (since, mut len) = (std::time::Instant::now(), 0);
+    while len <= m.accessible() {
+        assert!(since.elapsed().as_secs() < 60, "nothing is written ahead");
+        std::thread::yield_now();
+        len = m.file.len_ahead();
+    }
+    assert_eq!(len, file_len(m));
+    Some(len)
+}
+
+#[test]
+fn a_file_gets_longer_ahead_of_need_and_no_longer_than_it_must_at_the_end() {
+    let scratch = Scratch::new();
+    let m = scratch.with(MIB, true);
+    m.reserve(0, 8 * MIB).unwrap();
+    let Some(len) = ahead(&m) else { return };
+    assert!((10 * MIB..=16 * MIB).contains(&len) && m.accessible() == 8 * MIB, "{len}");
+    // What is ahead has that length on the disk already, and not more of it is taken than without that.
+    m.reserve(8 * MIB, MIB).unwrap();
+    assert_eq!(m.accessible(), 10 * MIB);
+    put(&m, 9 * MIB - 8, 6);
+    // An open after a kill takes what the file has.
+    assert!(file_len(&m) >= len);
+    m.truncate(u64::MAX).unwrap();
+    assert_eq!((m.accessible(), file_len(&m)), (10 * MIB, 10 * MIB));
+    m.reserve(10 * MIB, 2 * MIB).unwrap();
+    assert!(ahead(&m) > Some(12 * MIB));
+    m.truncate(9 * MIB).unwrap();
+    assert_eq!((file_len(&m), m.load(9 * MIB - 8)), (9 * MIB, 6));
+    m.reserve(9 * MIB, 3 * MIB).unwrap();
+    assert!((9 * MIB..12 * MIB).step_by(8).all(|at| m.load(at) == 0));
+    assert!(ahead(&m) > Some(12 * MIB));
+    let space = m.space();
+    m.settle().unwrap();
+    drop(m);
+    let m = scratch.again(Mapping::Write);
+    assert_eq!((m.accessible(), file_len(&m), m.space(), m.load(9 * MIB - 8)), (12 * MIB, 12 * MIB, space, 6));
+}
+
 #[test]
 fn a_copy_grows_in_memory() {
     let scratch = Scratch::new();
