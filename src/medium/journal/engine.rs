@@ -342,8 +342,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
         let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
-        // After a failure, whoever has taken an earlier position finds the same room, or less (J13). Without one, whoever shuts the
-        // ring since waits for this position.
+        // After a failure, a thread with an earlier position finds the same room, or less (J13). Without one, a leader that has shut
+        // the ring since waits for this position.
         if has_room || self.ring.has_room(position) {
             self.ring.fill(position, entry, load);
         }
@@ -402,7 +402,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Lets those who wait look again.
     fn wake(&self) {
-        // Whoever has waited must have seen what has changed, or be waiting by now.
+        // A thread that has waited must have seen what has changed, or be waiting by now.
         drop(self.lead.lock());
         if holds(Rule::Wake) {
             self.changed.notify_all();

@@ -35,7 +35,7 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         let begun = head::begin(&memory, &before, life, lead.end.position);
         begun.and_then(|()| head::write_through(&memory)).map_err(replacing())?;
         engine.ring.replace(memory, life.nonce);
-        // Whoever notes a failure finds this ring, or is seen here.
+        // A thread that notes a failure finds this ring, or is seen here.
         fence(Ordering::SeqCst);
         engine.check().map_err(Fault::io("go on"))?;
         engine.ring.memory().name().map_err(replacing())?;

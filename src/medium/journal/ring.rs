@@ -162,7 +162,8 @@ impl<R: Memory> Ring<R> {
             return self.next();
         }
         self.limit_to(0);
-        // Whoever takes a position after this finds the limit. Whoever has taken one before may find it, and waits until the next one.
+        // A thread that takes a position after this finds the limit. One that has taken its position before may find it, too, and waits
+        // until the next limit.
         let first = self.next.0.fetch_add(0, Ordering::AcqRel) & !CLOSED;
         self.limit_to(first);
         first

@@ -78,7 +78,7 @@ pub(super) enum Rule {
     SyncedBeforeName,
     /// J32: nobody fills a cell of the ring that is replaced when the log has what it has.
     Shut,
-    /// J32: whoever makes another ring does not wait for itself.
+    /// J32: a leader with a position of its own makes no other ring.
     ReplacesAlone,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
