@@ -257,6 +257,10 @@ mod imp {
             self.0.lock().expect("a loom model does not poison")
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().expect("a loom model does not poison")
+        }
+
         pub(crate) fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().expect("a loom model does not poison")
         }

@@ -284,7 +284,8 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
                      `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
     let failed = "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
                   `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the \
-                  disk, checks everything, and makes it usable if it is whole: better now than after a restart of the machine";
+                  disk, checks everything, and makes it usable if it is whole: better now than after a restart of the machine. If its file \
+                  system cannot be written to any more, copy the file to another one first";
     for (boot, why) in [(7, went_down), (u64::MAX, failed)] {
         let desk = Desk::new();
         desk.load("1\ta\n", &["--capacity", "32M"]).ok();

@@ -54,6 +54,8 @@ impl Attached {
             log = find_log(path, true)?;
         }
         let log = log.ok_or_else(lost)?;
+        // The working directory may be another one when a ring is made again.
+        let path = &std::path::absolute(path).map_err(Fault::io("find the path"))?;
         let home = Home { path: path.to_owned(), file: pool.clone(), uuid };
         let seat = open::seat(&log, uuid)?;
         let left = seat.map_or(Ok(None), |seat| RingFile::find(&home, seat, true))?;
@@ -146,7 +148,7 @@ impl Attached {
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.engine.sync()
+        self.engine.sync_and_look()
     }
 
     /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next process.
@@ -307,9 +309,10 @@ fn believe(
     ring: Option<&RingFile>,
     recovery: Recovery,
 ) -> Result<Marker, Fault> {
-    // With a ring that is lost, what it would say of failures is lost, too.
-    let is_doubtful =
-        ring.map_or(recovery != Recovery::Whole && !marker.settled, |ring| head::has_failed(ring.words()));
+    // With a ring that is lost, what it would say of failures is lost, too, whatever is in its place.
+    let is_lost = || !ring.is_some_and(|ring| open::is_ring_of(ring, log, marker.uuid));
+    let is_doubtful = ring.is_some_and(|ring| head::has_failed(ring.words()))
+        || recovery != Recovery::Whole && !marker.settled && is_lost();
     if !is_doubtful {
         return Ok(marker);
     }

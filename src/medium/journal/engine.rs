@@ -14,7 +14,8 @@ use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
 use crate::medium::disk_file::{Failed, is_room_missing};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence, spin_loop, yield_now};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,8 +29,10 @@ const SPARE: u64 = 4;
 const CROWDED: u64 = 1;
 /// The journal is closed.
 const FAILED: u64 = 2;
-/// The log has lost its name: a close loses nothing, and a kill would.
-const NAMELESS: u64 = 4;
+/// The log has lost its name. A close loses nothing, and a kill would.
+const NO_LOG: u64 = 4;
+/// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
+const NO_RING: u64 = 8;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -64,6 +67,8 @@ pub(crate) struct Engine<F, R> {
     /// Pages of the pool file that nobody uses.
     released: Mutex<Vec<Released>>,
     failure: OnceLock<Failure>,
+    /// Why there is no other ring.
+    no_ring: Mutex<Option<io::Error>>,
     /// The sequence of the header that is on the disk.
     sequence: AtomicU64,
     /// What the ring says of the log is written through up to this position.
@@ -205,6 +210,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             syncing_pool: Mutex::new(()),
             released: Mutex::new(Vec::new()),
             failure: OnceLock::new(),
+            no_ring: Mutex::new(None),
             threads: OnceLock::new(),
             gate: AtomicU64::new(0),
             counts: Counts::default(),
@@ -239,7 +245,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Applies everything that was flushed to the pool file, and forgets it. Nothing is flushed meanwhile.
     pub(crate) fn empty(&self) -> io::Result<()> {
-        self.write_out()?;
+        self.write_out(Replaces::Not)?;
         self.apply(&mut self.applied.lock(), true).map(drop).map_err(|fault| self.fail(fault))
     }
 
@@ -366,7 +372,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Whether so much of the ring is used that the log should be synced.
     pub(crate) fn is_filling(&self) -> bool {
-        self.ring.next() - self.ring.synced() > self.ring.cells() / SPARE
+        // First: others go on meanwhile.
+        let synced = self.ring.synced();
+        self.ring.next() - synced > self.ring.cells() / SPARE
     }
 
     /// Whether so much of the log is used that a checkpoint should be made.
@@ -378,26 +386,60 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Waits until everything that was flushed is on the disk, where the next process finds it.
     #[inline]
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.write_out().and_then(|()| self.check_name())
+        self.write_out(Replaces::Ring).and_then(|()| self.check_name())
+    }
+
+    /// As [`sync`](Self::sync). If there is nothing to write, this looks all the same whether the next process would find the log and the
+    /// ring.
+    pub(crate) fn sync_and_look(&self) -> io::Result<()> {
+        let is_known = self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG) != 0;
+        if !is_known && (self.log.is_gone() || self.ring.memory().is_gone()) && !self.pool.is_gone() {
+            let has_led = Cell::new(false);
+            self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)?;
+        }
+        self.sync()
     }
 
     /// Waits until everything that was flushed is on the disk.
-    fn write_out(&self) -> io::Result<()> {
+    fn write_out(&self, replaces: Replaces) -> io::Result<()> {
         let next = self.ring.next();
         if self.ring.synced() >= next && self.failure.get().is_none() {
             return Ok(());
         }
-        self.lead_until(|| self.ring.synced() >= next, || self.ring.next(), Replaces::Ring)
+        self.lead_until(|| self.ring.synced() >= next, || self.ring.next(), replaces)
     }
 
     /// The error because of which nothing is acknowledged, if there is one.
     #[inline]
     pub(crate) fn check_acknowledged(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) & (FAILED | NAMELESS) == 0 { Ok(()) } else { self.refuse() }
+        if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
     }
 
+    /// The error because of which a kill would lose what was flushed, if there is one.
     fn check_name(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) & NAMELESS == 0 { Ok(()) } else { Err(nameless()) }
+        let gate = self.gate.load(Ordering::Acquire);
+        if gate & (NO_LOG | NO_RING) == 0 {
+            return Ok(());
+        }
+        let lost = if gate & NO_LOG != 0 { "the log was removed".to_owned() } else { self.why_no_ring() };
+        Err(io::Error::new(io::ErrorKind::NotFound, format!("{lost}; close the pool, which loses nothing")))
+    }
+
+    fn why_no_ring(&self) -> String {
+        let why = self.no_ring.lock();
+        let why = why.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        format!("the ring was removed, and there can be no other one{why}")
+    }
+
+    /// Notes that there is no ring that the next process would find, and why; or that there is one.
+    pub(super) fn has_no_ring(&self, why: Option<io::Error>) {
+        let is_there = why.is_none();
+        *self.no_ring.lock() = why;
+        if is_there {
+            self.gate.fetch_and(!NO_RING, Ordering::AcqRel);
+        } else {
+            self.gate.fetch_or(NO_RING, Ordering::AcqRel);
+        }
     }
 
     /// Lets those who wait look again.
@@ -503,8 +545,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
         }
-        // A ring that has taken the place of the other one meanwhile, unless that sees the failure.
-        fence(Ordering::SeqCst);
+        // Another ring may have taken the place of that one meanwhile. From here on, a leader that replaces the ring sees the failure.
         note();
     }
 
@@ -518,7 +559,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
     pub(crate) fn settle(&self) -> io::Result<()> {
-        self.write_out()?;
+        // The next process asks for no ring.
+        self.write_out(Replaces::Not)?;
+        // A leader may be making another one, which is to be removed, too.
+        let mut lead = self.lead.lock();
+        while lead.is_none() {
+            lead = self.changed.wait(lead);
+        }
+        drop(lead);
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 
@@ -643,8 +691,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later (J28).
     pub(crate) fn vouch(&self) -> io::Result<()> {
         self.check()?;
+        // Nobody notes more meanwhile, which would be overwritten.
+        let noting = self.durable.lock();
         let synced = self.ring.synced();
-        let written = head::write_through(self.ring.memory());
+        let written = head::write_through(&**self.ring.memory());
+        drop(noting);
         self.vouched.store(synced, Ordering::Release);
         written.map_err(|error| self.fail(Fault::io("write to the ring")(error)))
     }
@@ -656,7 +707,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
         // Nobody would find what it has; unless the pool is gone itself, of which nobody expects anything.
         if self.log.is_gone() && !self.pool.is_gone() {
-            self.gate.fetch_or(NAMELESS, Ordering::Relaxed);
+            self.gate.fetch_or(NO_LOG, Ordering::AcqRel);
         }
         if !holds(Rule::NotedAlone) {
             drop(alone);
@@ -836,10 +887,6 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         }
         Ok(())
     }
-}
-
-fn nameless() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "the log was removed; close the pool, which loses nothing")
 }
 
 fn damaged_cell() -> Fault {

@@ -4,7 +4,7 @@ use super::apply::damaged;
 use super::disk::Disk;
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, entries, word};
-use super::head::{self, note_failed};
+use super::head::{self, Belongs, Owner, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
@@ -35,6 +35,12 @@ pub(crate) fn is_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
 /// Where the last process had its ring, if the log of the pool with this uuid was ever opened.
 pub(super) fn seat<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Option<Seat>, Fault> {
     Ok(header(log, uuid)?.life.seat)
+}
+
+/// Whether a ring is the one that the log of the pool with this uuid asks for.
+pub(super) fn is_ring_of<F: Disk, R: Memory>(ring: &R, log: &F, uuid: [u64; 2]) -> bool {
+    let belongs = header(log, uuid).ok().zip(Owner::read(ring.words())).map(|(header, owner)| owner.belongs(&header));
+    matches!(belongs, Some(Belongs::Now | Belongs::Next))
 }
 
 /// Whether a file is the log of some pool.
@@ -185,20 +191,19 @@ pub(super) fn open<F: Disk, R: Memory>(
         Some(ring) if is_ring => (ring, None),
         other => renewed(other).map(|(ring, seat)| (ring, Some(seat)))?,
     };
-    if let Some(seat) = seat.filter(|_| marker.settled && holds(Rule::RingBeforeMarker)) {
-        // From the marker on, the ring is asked for.
-        let life = Epoch { seat: Some(seat), ..life };
-        Ring::clear(&memory);
-        let begun = || head::begin(&memory, &found, life, end.position).map_err(Fault::io("write to the ring"));
-        noting(Some(&memory), begun)?;
-    }
+    // A pool that was closed in order asks for no ring until its marker is taken back, and then for the one that the header names.
+    let is_last = marker.settled && holds(Rule::RingBeforeMarker);
     if holds(Rule::Unsettled) {
         // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
         marker.settled = false;
-        let written = || marker.write_through(&pool).map_err(Fault::io("write to the pool"));
-        noting(Some(&memory), written)?;
     }
-    marker.number = marker.number.max(found.number);
+    let take_back = |pool: &F, memory: &R| {
+        noting(Some(memory), || marker.write_through(pool).map_err(Fault::io("write to the pool")))
+    };
+    if !is_last {
+        take_back(&pool, &memory)?;
+    }
+    let marker = Marker { number: marker.number.max(found.number), ..marker };
     let ring = Ring::new(memory, found.life.nonce, end.position, next);
     let old = Engine::new((pool, len, marker), (log, found, end), found.start, ring);
     let end = old.lead(|leading| {
@@ -211,6 +216,9 @@ pub(super) fn open<F: Disk, R: Memory>(
         Some(seat) => Ok((ring, seat)),
         None => renewed(Some(ring)),
     })?;
+    if is_last {
+        take_back(&engine.pool, &**engine.ring.memory())?;
+    }
     Ok((engine, recovered))
 }
 

@@ -8,7 +8,6 @@ use super::ring::Memory;
 use super::rule::{Rule, holds};
 use crate::error::Fault;
 use crate::random::random;
-use crate::sync::{Ordering, fence};
 
 impl<F: Disk, R: Memory> Leading<'_, F, R> {
     /// Goes on with another ring if the next process would not find the one that is used. Then an epoch begins, as with an open.
@@ -22,7 +21,14 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
             return Ok(());
         }
         let replacing = || Fault::io("replace the ring, which was removed");
-        let (memory, seat) = engine.ring.memory().another().map_err(replacing())?;
+        let (memory, seat) = match engine.ring.memory().another() {
+            Ok(another) => another,
+            // Nothing is lost: the process has all of it, and a close puts it into the pool's file.
+            Err(error) => {
+                engine.has_no_ring(Some(error));
+                return Ok(());
+            }
+        };
         let shut = engine.shut_ring();
         // What the ring has that nobody finds is on the disk before another one is found.
         if holds(Rule::SyncedBeforeName) {
@@ -35,13 +41,13 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         let begun = head::begin(&memory, &before, life, lead.end.position);
         begun.and_then(|()| head::write_through(&memory)).map_err(replacing())?;
         engine.ring.replace(memory, life.nonce);
-        // A thread that notes a failure finds this ring, or is seen here.
-        fence(Ordering::SeqCst);
+        // A failure that was not noted in this ring is seen here.
         engine.check().map_err(Fault::io("go on"))?;
         engine.ring.memory().name().map_err(replacing())?;
         let end = lead.end;
         engine.set_header(|header| (header.life, header.from) = (life, end))?;
         lead.header = *engine.header.lock();
+        engine.has_no_ring(None);
         engine.open_ring();
         Ok(())
     }

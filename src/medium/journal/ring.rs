@@ -8,7 +8,8 @@ use super::header::Seat;
 use super::rule::{Rule, holds};
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use std::io;
-use std::ptr;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Words that the next process finds as this one left them.
 pub(crate) trait Memory: Send + Sync + Sized + 'static {
@@ -82,10 +83,9 @@ pub(super) enum Content {
 }
 
 pub(super) struct Ring<R> {
-    /// What the next process will find: the last of `all`.
+    /// What `held` has, for threads that fill cells.
     now: AtomicPtr<Cells<R>>,
-    /// A thread may still look at one that was replaced, to note a failure.
-    all: Mutex<Vec<Box<Cells<R>>>>,
+    held: Mutex<Arc<Cells<R>>>,
     /// One less than the number of cells.
     mask: u64,
     /// The next position.
@@ -99,9 +99,17 @@ pub(super) struct Ring<R> {
 }
 
 /// The cells of an epoch.
-struct Cells<R> {
+pub(super) struct Cells<R> {
     memory: R,
     nonce: u64,
+}
+
+impl<R> Deref for Cells<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.memory
+    }
 }
 
 /// Nothing limits the positions.
@@ -113,30 +121,23 @@ impl<R: Memory> Ring<R> {
         let cells = cells(memory.words().len());
         assert!(cells.is_power_of_two(), "the number of cells is a power of two");
         let alone = |value| Alone(AtomicU64::new(value));
-        let ring = Self {
-            now: AtomicPtr::new(ptr::null_mut()),
-            all: Mutex::new(Vec::new()),
+        let held = Arc::new(Cells { memory, nonce });
+        Self {
+            now: AtomicPtr::new(Arc::as_ptr(&held).cast_mut()),
+            held: Mutex::new(held),
             mask: cells - 1,
             next: alone(next),
             room: alone(synced + cells),
             synced: AtomicU64::new(synced),
             limit: AtomicU64::new(NO_LIMIT),
-        };
-        ring.use_now(memory, nonce);
-        ring
+        }
     }
 
-    fn use_now(&self, memory: R, nonce: u64) {
-        let mut all = self.all.lock();
-        all.push(Box::new(Cells { memory, nonce }));
-        let now = all.last().map_or(ptr::null(), |cells| ptr::from_ref::<Cells<R>>(cells));
-        self.now.store(now.cast_mut(), Ordering::Release);
-    }
-
+    /// For a thread that fills the cell of a position with room, and for the leader.
     #[inline]
     fn now(&self) -> &Cells<R> {
-        // SAFETY: `new` has set it, and every later value points to another one of `all`, none of which is moved or dropped before
-        // `self`; nobody has a unique reference to any.
+        // SAFETY: it is what `held` has, or had when the caller began. That is dropped by `replace` only, which the leader calls when
+        // each position with room is filled, and before others get room.
         unsafe { &*self.now.load(Ordering::Acquire) }
     }
 
@@ -147,12 +148,12 @@ impl<R: Memory> Ring<R> {
         fence(Ordering::Release);
     }
 
-    pub(super) fn into_memory(mut self) -> R {
-        self.all.get_mut().pop().expect("there is one from the start").memory
+    pub(super) fn into_memory(self) -> R {
+        Arc::into_inner(self.held.into_inner()).expect("nobody else looks at it").memory
     }
 
-    pub(super) fn memory(&self) -> &R {
-        &self.now().memory
+    pub(super) fn memory(&self) -> Arc<Cells<R>> {
+        Arc::clone(&self.held.lock())
     }
 
     /// Lets no more positions be filled. Returns which one is the first of those: all below have a cell, or get one when there is
@@ -172,7 +173,10 @@ impl<R: Memory> Ring<R> {
     /// Goes on with other memory, of an epoch with another nonce. The ring is shut, and all that was filled is in the log.
     pub(super) fn replace(&self, memory: R, nonce: u64) {
         assert_eq!(cells(memory.words().len()), self.cells(), "another ring has as many cells");
-        self.use_now(memory, nonce);
+        let cells = Arc::new(Cells { memory, nonce });
+        let mut held = self.held.lock();
+        self.now.store(Arc::as_ptr(&cells).cast_mut(), Ordering::Release);
+        *held = cells;
     }
 
     /// Lets positions be filled again.
@@ -283,7 +287,8 @@ impl<R: Memory> Ring<R> {
     /// Fills the cell of a position without an end, as a thread does that is killed meanwhile.
     #[cfg(test)]
     pub(super) fn half_fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
-        let cell = cell(self.memory().words(), position & self.mask);
+        let memory = self.memory();
+        let cell = cell(memory.words(), position & self.mask);
         if holds(Rule::Claim) {
             cell[0].store(claim(position), Ordering::Relaxed);
         }
@@ -447,7 +452,8 @@ mod tests {
             let ring = Ring::new(SimMemory::new(16), NONCE, position, position);
             let load = |at: u64| if count == 3 { 0 } else { at.wrapping_mul(0x1234_5678_9abc_def1) };
             assert!(matches!(ring.append(Entry::new(64, count), load), Appended::Filled(_)));
-            let words = ring.memory().words();
+            let memory = ring.memory();
+            let words = memory.words();
             let cell = cell(words, position % 16);
             assert_eq!(content(words, NONCE, position), Content::Filled);
             assert_ne!(content(words, NONCE + (1 << 40), position), Content::Filled, "a cell of another epoch");

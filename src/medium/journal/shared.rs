@@ -279,7 +279,14 @@ impl Memory for RingFile {
     fn name(&self) -> io::Result<()> {
         let place = self.home.place(self.seat);
         rustix::fs::renameat_with(CWD, self.part(), CWD, &place, RenameFlags::NOREPLACE)?;
-        if self.seat.in_memory { Ok(()) } else { crate::medium::sync_name(&place) }
+        if self.seat.in_memory {
+            return Ok(());
+        }
+        match crate::medium::sync_name(&place) {
+            // It was removed again: the next sync makes another one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_gone() => Ok(()),
+            synced => synced,
+        }
     }
 }
 
