@@ -1,7 +1,8 @@
 //! A cache of an async service, which is warm again after `kill -9`: `cargo run --features serde --example cache`.
 //!
-//! Tasks call `get` and `put` directly: these take about a microsecond, and wait for no disk. `spawn_blocking` is for what
-//! waits for it, or takes long: opening and closing, `sync`, `backup`, `compact`, and each change if there is `Journal::Each`.
+//! Tasks call `get` and `put` directly: these take about a microsecond, and wait for no disk. `spawn_blocking` is for
+//! what waits for it, or takes long: opening and closing, `sync`, `backup`, `compact`, and each change if there is
+//! `Journal::Each`.
 
 use bristlecone::{ErrorKind, Map, Pool, Postcard};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ struct Cache {
     pool: Pool,
     /// The millisecond in which a page expires, and its text, by its path.
     pages: Map<String, Postcard<(u64, String)>>,
-    /// The same milliseconds and paths: the oldest page comes first.
+    /// The millisecond in which a page expires, and its path: the page that expires first comes first.
     order: Map<(u64, String), ()>,
 }
 

@@ -15,8 +15,8 @@ struct Sessions {
     pool: Pool,
     /// The user of a session, by its UUID as text.
     users: Map<String, Vec<u8>>,
-    /// The UUID of a session, by the second in which it expires and by a number of its own. Such a key fits eight bytes,
-    /// so that it lies in the leaf.
+    /// The UUID of a session, by the second in which it expires and by a number of its own. Such a key fits eight
+    /// bytes, so that it lies in the leaf.
     expiry: Map<(u32, u32), String>,
 }
 
@@ -35,8 +35,8 @@ impl Sessions {
 
     /// Removes all sessions that have expired. Returns how many there were.
     ///
-    /// Users go first: so whoever has a session is in `expiry`, also after a crash in between. What that leaves there, the next
-    /// call removes. Nobody adds to a time that has passed.
+    /// Users go first: so every user with a session is in `expiry`, also after a crash in between. The next call
+    /// removes what such a crash leaves in `expiry`. Nobody adds to a time that has passed.
     fn expire(&self, now: u32) -> bristlecone::Result<u64> {
         for uuid in self.expiry.values(..(now, 0)) {
             self.users.remove(&uuid?)?;

@@ -24,7 +24,8 @@ fn mean(prices: &Prices, symbol: &str, from: u64, to: u64) -> bristlecone::Resul
     Ok((count > 0).then(|| sum / count))
 }
 
-/// Deletes the prices of a symbol that are older than a time. Returns how many there were. A crash leaves some of them, or none.
+/// Deletes the prices of a symbol that are older than a time. Returns how many there were. A crash leaves some of them,
+/// or none.
 fn forget(prices: &Prices, symbol: &str, before: u64) -> bristlecone::Result<u64> {
     prices.remove_range((symbol, 0)..(symbol, before))
 }

@@ -1,10 +1,11 @@
 //! The addresses that this process has left, and how many of them may be set aside for what is not there yet.
 //!
-//! A pool sets addresses aside so that its file can grow where it is mapped. They cost nothing, but there are only so many: as
-//! many as the processor can tell apart, or as the process may use (`RLIMIT_AS`). All pools together set aside no more than half
-//! of those that nobody uses, each of them a small part of what remains of that half. So however many there are, the rest
-//! of the process keeps its half, and the last pool is opened like the first. What a pool needs beyond, it takes when it
-//! needs it, as long as a quarter of all addresses stays for the rest of the process: without any, its next allocation would end it.
+//! A pool sets addresses aside so that its file can grow where it is mapped. They cost nothing, but there are only so
+//! many: as many as the processor can tell apart, or as the process may use (`RLIMIT_AS`). All pools together set aside
+//! no more than half of those that nobody uses, each of them a small part of what remains of that half. So however many
+//! there are, the rest of the process keeps its half, and the last pool is opened like the first. What a pool needs
+//! beyond, it takes when it needs it, as long as a quarter of all addresses stays for the rest of the process: without
+//! any, its next allocation would end it.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
@@ -61,8 +62,8 @@ pub(crate) fn all() -> u64 {
     (sample() as u64).checked_next_power_of_two().unwrap_or(u64::MAX)
 }
 
-/// An address that the system has chosen, at random near the end of all or behind a third; always the same one. 0 if there is
-/// none yet.
+/// An address that the system has chosen, at random near the end of all or behind a third; always the same one. 0 if
+/// there is none yet.
 pub(crate) fn sample() -> usize {
     static SAMPLE: AtomicUsize = AtomicUsize::new(0);
     match SAMPLE.load(Ordering::Relaxed) {

@@ -1,22 +1,23 @@
 //! Which thread takes locks by a plain store.
 //!
-//! On many processors, a compare-and-swap waits until all earlier stores are done, and no later load begins before it. Most
-//! trees have one writer at a time. So the locks of a chain are *biased*: one thread owns them, and takes each with a load
-//! and a store. (To unlock is a plain store in any case.) Two words:
+//! On many processors, a compare-and-swap waits until all earlier stores are done, and no later load begins before it.
+//! Most trees have one writer at a time. So the locks of a chain are *biased*: one thread owns them, and takes each
+//! with a load and a store. (To unlock is a plain store in any case.) Two words:
 //!
 //! ```text
 //! owner, of each chain:    NOBODY -> thread -> MOVING -> thread -> ... -> MOVING -> SHARED
 //! window, of each thread:  1 while it takes a lock as the owner
 //! ```
 //!
-//! - **B1** While the owner is a thread, only this thread takes locks, each within its window: it stores 1 to the window,
-//!   passes a light fence, finds that it is still the owner, and only then looks at the lock. It waits for nothing in
-//!   there. Nobody else stores to the window: a thread that backs out late would close that of the next owner.
+//! - **B1** While the owner is a thread, only this thread takes locks, each within its window: it stores 1 to the
+//!   window, passes a light fence, finds that it is still the owner, and only then looks at the lock. It waits for
+//!   nothing in there. Nobody else stores to the window: a thread that backs out late would close that of the next
+//!   owner.
 //! - **B2** Another thread that wants a lock first moves the bias, under the mutex: it stores MOVING, passes a heavy
-//!   fence, and waits until the window of the owner is 0. The owner has then either finished what it did, and its lock is
-//!   visible; or it will find that it is not the owner any more. Then the thread itself becomes the owner.
-//! - **B3** Threads that take turns too often share the locks: from then on all of them use compare-and-swap, as long as
-//!   the chain is open. Nobody is the owner again, because a thread may be just about to compare and swap.
+//!   fence, and waits until the window of the owner is 0. The owner has then either finished what it did, and its lock
+//!   is visible; or it will find that it is not the owner any more. Then the thread itself becomes the owner.
+//! - **B3** Threads that take turns too often share the locks: from then on all of them use compare-and-swap, as long
+//!   as the chain is open. Nobody is the owner again, because a thread may be just about to compare and swap.
 //!
 //! A thread is known by the shard that it owns. When it ends, the next owner of the shard owns its chains, too, and has
 //! seen all that it did. A thread without a shard is never an owner: it makes the locks shared.
@@ -46,7 +47,7 @@ const NOBODY: u64 = u64::MAX - 1;
 const MOVING: u64 = u64::MAX - 2;
 const SHARED: u64 = u64::MAX - 3;
 
-/// So many moves may follow each other at once. After one more, the locks are shared.
+/// How many moves may follow each other at once. After one more, the locks are shared.
 const MOVES: u32 = if cfg!(bristlecone_loom) { 1 } else { 8 };
 /// In this time, one more move may follow. It costs some microseconds.
 const EACH: Duration = Duration::from_millis(20);
@@ -80,19 +81,19 @@ struct Moves {
 }
 
 impl Default for Bias {
-    /// That of locks of which nobody has taken one yet.
+    /// The bias of locks that no thread has taken yet.
     fn default() -> Self {
         if asymmetric::is_available() && !cfg!(bristlecone_loom) { Self::fresh() } else { Self::shared() }
     }
 }
 
 impl Bias {
-    /// That of locks which all threads take by compare-and-swap.
+    /// The bias of locks that all threads take by compare-and-swap.
     pub(crate) fn shared() -> Self {
         Self::new(SHARED)
     }
 
-    /// That of locks of which nobody has taken one yet, where there is a heavy fence.
+    /// The bias of locks that no thread has taken yet, where there is a heavy fence.
     pub(crate) fn fresh() -> Self {
         Self::new(NOBODY)
     }
@@ -168,7 +169,7 @@ impl Bias {
         let owner = &self.owner.0;
         // From now on this thread knows whether it owns one.
         shard();
-        // Whoever holds it waits for nothing but a window.
+        // The thread that holds this mutex waits for nothing but a window.
         let mut moves = self.moves.lock();
         let next = match self.thread() {
             NONE => SHARED,

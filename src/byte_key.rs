@@ -55,8 +55,8 @@ impl<'k> ByteKey<'k> {
 
 /// The head of a string after its first `skip` bytes: the next eight bytes as a number, with zeros behind the end.
 ///
-/// Of two strings that agree in their first `skip` bytes, the one with the smaller head is smaller. Strings with equal
-/// heads may lie either way.
+/// If two strings agree in their first `skip` bytes, the one with the smaller head is smaller. Strings with equal heads
+/// may lie either way.
 #[inline]
 pub(crate) fn head(string: &[u8], skip: usize) -> u64 {
     if let Some(eight) = string.get(skip..).and_then(<[u8]>::first_chunk::<8>) {
@@ -140,7 +140,7 @@ mod tests {
     const HASHES: [u64; 4] =
         [0xa91f_6cd0_d8a8_736a, 0x576d_2183_801b_216c, 0xe6d1_9e6a_bb9e_7cf2, 0xc3c5_dd59_cdb8_3d8a];
 
-    /// These values are in pools.
+    /// Pools store parts of the hashes of keys, so a hash must never change.
     #[test]
     fn the_hash_stays_as_it_is() {
         let hashes = [&b""[..], b"a", b"user0123456789", b"0123456701234567"].map(hash);

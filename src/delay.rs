@@ -30,11 +30,13 @@ pub(crate) enum Validation {
     Reads = 10,
     /// That a leaf which changes is first frozen for the newest snapshot.
     Frozen = 11,
-    /// That a change looks for the newest snapshot after it has locked its leaves, in the one order of all such accesses.
+    /// That a change looks for the newest snapshot after it has locked its leaves, in the one order of all such
+    /// accesses.
     Newest = 12,
     /// That what a transaction reads was the same at the instant at which all that it has read before was true.
     Moment = 13,
-    /// That who relies on the locks that another thread takes by plain stores passes the heavy fence for it.
+    /// That a thread which relies on the locks that another thread takes by plain stores passes the heavy fence for
+    /// that thread.
     Heavy = 14,
 }
 
@@ -114,7 +116,7 @@ mod waits {
     /// A point counts as seldom passed up to `SELDOM` passes, and as new up to `FIRST` passes.
     const SELDOM: u16 = 24;
     const FIRST: u16 = 4;
-    /// Points are told apart by hashes, of which there are this many.
+    /// Points are told apart by this many hashes.
     const PLACES: usize = 1024;
 
     thread_local! {

@@ -20,10 +20,11 @@ impl<K: MapKeys> Ends<K> {
         Self { unread, front: VecDeque::new(), back: VecDeque::new() }
     }
 
-    /// The next entry from one end: one that was read from there, one that is read now, or the last one from the other end.
+    /// The next entry from one end: one that was read from there, one that is read now, or the last one from the other
+    /// end.
     ///
-    /// `read` adds the entries of the first or of the last part of an interval, in ascending order, and returns what is left of
-    /// the interval. Nothing is left after an error.
+    /// `read` adds the entries of the first or of the last part of an interval, in ascending order, and returns what is
+    /// left of the interval. Nothing is left after an error.
     pub(crate) fn step(
         &mut self,
         from_left: bool,

@@ -7,13 +7,14 @@ use std::path::Path;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a type refuses a value: what [`Value::encode`](crate::Value::encode) and [`Value::decode`](crate::Value::decode) return.
+/// Why a type refuses a value: what [`Value::encode`](crate::Value::encode) and [`Value::decode`](crate::Value::decode)
+/// return.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an operation on a pool or a tree was refused: which pool, and what is wrong.
 ///
-/// Whatever is returned, nothing acknowledged is lost, and the pool is as it was before the call, except where a method, or
-/// [`ErrorKind::Journal`], says something else. Losing a race to another thread is not an error.
+/// Whatever is returned, nothing acknowledged is lost, and the pool is as it was before the call, except where a
+/// method, or [`ErrorKind::Journal`], says something else. Losing a race to another thread is not an error.
 ///
 /// # Examples
 ///
@@ -42,10 +43,11 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorGroup {
-    /// The pool, or the tree, cannot be opened, or closed, like this: wait, or open it in another way, or open another one.
+    /// The pool, or the tree, cannot be opened, or closed, like this: wait, or open it in another way, or open another
+    /// one.
     Open,
-    /// The place where the pool is kept does not give what is needed, or its content is damaged: make room, look at the disk,
-    /// or restore a copy.
+    /// The place where the pool is kept does not give what is needed, or its content is damaged: make room, look at the
+    /// disk, or restore a copy.
     Storage,
     /// The call asks for what cannot be: change the call.
     Input,
@@ -58,8 +60,8 @@ pub enum ErrorGroup {
 #[non_exhaustive]
 pub enum ErrorKind {
     // Open.
-    /// There is no file at the path, and the options do not allow to create one; or there is no such directory. Check the path, or
-    /// [allow it](crate::Options::create).
+    /// There is no file at the path, and the options do not allow to create one; or there is no such directory. Check
+    /// the path, or [allow it](crate::Options::create).
     NotFound,
     /// The path names something that cannot hold a pool (a directory, a device, ...). Give the path of a file.
     NotAFile,
@@ -68,24 +70,24 @@ pub enum ErrorKind {
         /// What was found instead.
         found: &'static str,
     },
-    /// Another process, or another handle of this one, has the pool open: for writing, or for reading if this was to write. The
-    /// locks of a pool are in the memory of the process that writes to it, so there is one writer and no reader, or any number of
-    /// [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a writer can make a
-    /// [backup](crate::Pool::backup), which can be read at any time.
+    /// Another process, or another handle of this one, has the pool open: for writing, or for reading if this was to
+    /// write. The locks of a pool are in the memory of the process that writes to it, so there is one writer and no
+    /// reader, or any number of [readers](crate::Options::read_only). Share that handle, or wait until it is closed; a
+    /// writer can make a [backup](crate::Pool::backup), which can be read at any time.
     InUse,
-    /// A change was asked of a pool that is open, or can only be opened, for reading. (The writes of a transaction or a batch are asked
-    /// for by its commit.) Look at the file's permissions, or open
-    /// it with [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
+    /// A change was asked of a pool that is open, or can only be opened, for reading. (The writes of a transaction or a
+    /// batch are asked for by its commit.) Look at the file's permissions, or open it with
+    /// [`read_only`](crate::Options::read_only); changes that are not to reach the file can be made in a
     /// [copy](crate::medium::Mapping::Copy).
     ReadOnly {
         /// Why nothing may be written, and what to do about it.
         why: &'static str,
     },
-    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be read
-    /// would have needed one. The pool is the other process's: exec, or open pools of one's own.
+    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be
+    /// read would have needed one. The pool is the other process's: exec, or open pools of one's own.
     Forked,
-    /// The pool was written by another version of the format. Use a build that knows it; to carry the data over, let that build
-    /// print them (`bristlecone dump`), and let this one read them (`bristlecone load`).
+    /// The pool was written by another version of the format. Use a build that knows it; to carry the data over, let
+    /// that build print them (`bristlecone dump`), and let this one read them (`bristlecone load`).
     Version {
         /// Its version.
         found: u64,
@@ -97,27 +99,28 @@ pub enum ErrorKind {
         /// The unknown incompatible feature bits.
         unknown: u64,
     },
-    /// A sync of the pool's file has failed, so the system may show what the disk does not have, and forget it later without a word.
-    /// [`open_after_power_loss`](crate::Options::open_after_power_loss) copies what it shows to a new file, which takes the place of the
-    /// old one once it is on the disk, and opens it if all of it is whole. That needs as much space as the pool takes. Better soon, and
-    /// before the machine is restarted. A file system that takes nothing any more, as after many such failures, has no room for it: copy the
-    /// file to another one, and open the copy so. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
+    /// A sync of the pool's file has failed, so the system may show what the disk does not have, and forget it later
+    /// without a word. [`open_after_power_loss`](crate::Options::open_after_power_loss) copies what it shows to a new
+    /// file, which takes the place of the old one once it is on the disk, and opens it if all of it is whole. That
+    /// needs as much space as the pool takes. Better soon, and before the machine is restarted. A file system that
+    /// takes nothing any more, as after many such failures, has no room for it: copy the file to another one, and open
+    /// the copy so. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
     DiskFailed,
-    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool was
-    /// written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there may not fit
-    /// together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens; for reading
-    /// only, the pool opens, and can be checked, but its trees cannot be opened.
+    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool
+    /// was written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there
+    /// may not fit together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before
+    /// it opens; for reading only, the pool opens, and can be checked, but its trees cannot be opened.
     PowerLoss,
-    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it. Open the
-    /// pool with [`read_only`](crate::Options::read_only), or drop the tree in a build that has its types.
+    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it.
+    /// Open the pool with [`read_only`](crate::Options::read_only), or drop the tree in a build that has its types.
     Unchecked {
         /// The tree.
         tree: String,
         /// Its layout, with the number of slots.
         layout: String,
     },
-    /// The tree exists with another node layout, another node size or another kind of index. Ask for what was found, or use
-    /// another name.
+    /// The tree exists with another node layout, another node size or another kind of index. Ask for what was found, or
+    /// use another name.
     LayoutMismatch {
         /// The tree.
         tree: String,
@@ -135,16 +138,16 @@ pub enum ErrorKind {
         /// What the caller's type asks for.
         expected: String,
     },
-    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the handles
-    /// first, and [snapshots](crate::Snapshot), which keep trees open.
+    /// A handle to the pool or to one of its trees is still alive, so it cannot be closed, or dropped, yet. Drop the
+    /// handles first, and [snapshots](crate::Snapshot), which keep trees open.
     StillOpen {
         /// The trees that are open. None: there is another handle to the pool.
         trees: Vec<String>,
     },
 
     // Again.
-    /// What a transaction has read has changed since, or may have, so it has done nothing. Repeat it from its beginning, as
-    /// [`Pool::transaction`](crate::Pool::transaction) does.
+    /// What a transaction has read has changed since, or may have, so it has done nothing. Repeat it from its
+    /// beginning, as [`Pool::transaction`](crate::Pool::transaction) does.
     Conflict,
 
     /// So much has changed since the snapshot was opened that it took more memory than
@@ -162,11 +165,12 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger [capacity](crate::Options::capacity). What
-    /// readers still keep of what was deleted was waited for: end iterators that are put aside, and close snapshots.
+    /// The disk, or the pool's capacity, is exhausted. Delete, or reopen with a larger
+    /// [capacity](crate::Options::capacity). What readers still keep of what was deleted was waited for: end iterators
+    /// that are put aside, and close snapshots.
     ///
-    /// Nothing was changed. A few file systems cannot tell in time that they are full, or share the blocks of a pool with a copy of it:
-    /// see `docs/space.md`.
+    /// Nothing was changed. A few file systems cannot tell in time that they are full, or share the blocks of a pool
+    /// with a copy of it: see `docs/space.md`.
     OutOfSpace {
         /// Bytes that were wanted.
         wanted: u64,
@@ -177,7 +181,8 @@ pub enum ErrorKind {
     },
     /// The file ends before the last byte in use. Restore a copy.
     Truncated {
-        /// Bytes there must be at least: up to the end of the last segment in use, as far as the table of segments can be read.
+        /// Bytes there must be at least: up to the end of the last segment in use, as far as the table of segments can
+        /// be read.
         expected: u64,
         /// Bytes there are.
         found: u64,
@@ -187,41 +192,42 @@ pub enum ErrorKind {
         /// Offset of the first bad copy.
         at: u64,
     },
-    /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of the past.
-    /// Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool that was closed in order
-    /// needs no log: move one that does not go with it away.
+    /// The log of a pool with a journal cannot be used, so the pool cannot be opened: the file of the pool alone is of
+    /// the past. Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool
+    /// that was closed in order needs no log: move one that does not go with it away.
     Log {
         /// What is wrong with it.
         found: &'static str,
     },
-    /// Something else is where the log of the pool is to be made: the log of a pool that was here before, most likely. It was not
-    /// touched. Move it away; or remove it, if the pool to which it belongs is gone.
+    /// Something else is where the log of the pool is to be made: the log of a pool that was here before, most likely.
+    /// It was not touched. Move it away; or remove it, if the pool to which it belongs is gone.
     LogInTheWay {
         /// Its path.
         path: String,
         /// What it is.
         found: &'static str,
     },
-    /// The log of a pool with a journal is damaged, and more of it was on the disk, so the pool cannot be opened: what came later would
-    /// be lost without a word. Nothing was changed. Restore the log from a copy of the same time; or keep a copy of it and open
-    /// with [`Recovery::ShortLog`](crate::Recovery::ShortLog), which ends it there.
+    /// The log of a pool with a journal is damaged, and more of it was on the disk, so the pool cannot be opened: what
+    /// came later would be lost without a word. Nothing was changed. Restore the log from a copy of the same time; or
+    /// keep a copy of it and open with [`Recovery::ShortLog`](crate::Recovery::ShortLog), which ends it there.
     LogDamaged {
         /// Where in the log's file, in bytes.
         at: u64,
         /// How many entries the log is known to have had from there on, at least; 0 if only its header is damaged.
         lost: u64,
     },
-    /// A pool with a journal was not closed in order, and its ring is not there: what was changed last may be only in the ring. Bring
-    /// it back: it belongs beside the pool, or in the shared memory of the container that had the pool open. If it is gone for good,
-    /// open with [`Recovery::WithoutRing`](crate::Recovery::WithoutRing): then the pool is as it was at its last sync, or later.
+    /// A pool with a journal was not closed in order, and its ring is not there: what was changed last may be only in
+    /// the ring. Bring it back: it belongs beside the pool, or in the shared memory of the container that had the pool
+    /// open. If it is gone for good, open with [`Recovery::WithoutRing`](crate::Recovery::WithoutRing): then the pool
+    /// is as it was at its last sync, or later.
     RingLost {
         /// Where it should be.
         path: String,
     },
-    /// The ring of a pool with a journal, which was not closed in order, lacks entries before others that it has, in this boot of
-    /// the machine. The disk was taken away and came back; or a thread was killed in the act, and the file system was mounted
-    /// again since. [`Recovery::RingPrefix`](crate::Recovery::RingPrefix) is right in both cases, and gives up `behind` entries.
-    /// [`Recovery::RingAll`](crate::Recovery::RingAll) is for the second one.
+    /// The ring of a pool with a journal, which was not closed in order, lacks entries before others that it has, in
+    /// this boot of the machine. The disk was taken away and came back; or a thread was killed in the act, and the file
+    /// system was mounted again since. [`Recovery::RingPrefix`](crate::Recovery::RingPrefix) is right in both cases,
+    /// and gives up `behind` entries. [`Recovery::RingAll`](crate::Recovery::RingAll) is for the second one.
     RingUncertain {
         /// The path of the ring.
         path: String,
@@ -230,34 +236,37 @@ pub enum ErrorKind {
         /// Entries behind a gap.
         behind: u64,
     },
-    /// The ring of a pool with a journal, which a process has left, cannot be used, or something else is in its place, so the pool cannot
-    /// be opened: the ring has what is newer than the last sync. Open the pool as the user who left it, or bring the right ring back; or open with
-    /// [`Recovery::WithoutRing`](crate::Recovery::WithoutRing), and lose that.
+    /// The ring of a pool with a journal, which a process has left, cannot be used, or something else is in its place,
+    /// so the pool cannot be opened: the ring has what is newer than the last sync. Open the pool as the user who left
+    /// it, or bring the right ring back; or open with [`Recovery::WithoutRing`](crate::Recovery::WithoutRing), and lose
+    /// that.
     Ring {
         /// Its path.
         path: String,
         /// What is wrong with it.
         found: &'static str,
     },
-    /// A write to the pool's journal, or a sync, has failed. What was synced before is safe. What was acknowledged since then
-    /// survives this process, unless the machine goes down: it is not known what of it is on the disk. The change that gets
-    /// this error may have been made, and be seen by others, or not; to the next open, it was in flight at a crash. No further
-    /// change is accepted, and no tree is opened. Look at the disk; then close the pool and open it again, which writes
-    /// everything once more.
+    /// A write to the pool's journal, or a sync, has failed. What was synced before is safe. What was acknowledged
+    /// since then survives this process, unless the machine goes down: it is not known what of it is on the disk. The
+    /// change that gets this error may have been made, and be seen by others, or not; to the next open, it was in
+    /// flight at a crash. No further change is accepted, and no tree is opened. Look at the disk; then close the pool
+    /// and open it again, which writes everything once more.
     ///
-    /// If the log was removed, nothing is lost as long as the process lives: a close writes everything to the pool's file.
+    /// If the log was removed, nothing is lost as long as the process lives: a close writes everything to the pool's
+    /// file.
     Journal {
         /// The system's answer.
         source: io::Error,
     },
-    /// The pool has a journal already, so it cannot be given one; or it has none, so it cannot lose it, and cannot be opened with
-    /// [`Options::journal`](crate::Options::journal). Leave that option out, or [add](crate::Pool::add_journal) a journal first.
+    /// The pool has a journal already, so it cannot be given one; or it has none, so it cannot lose it, and cannot be
+    /// opened with [`Options::journal`](crate::Options::journal). Leave that option out, or
+    /// [add](crate::Pool::add_journal) a journal first.
     JournalThere {
         /// Whether it has one.
         has: bool,
     },
-    /// The pool's content breaks an invariant of the format. [`Pool::check`](crate::Pool::check) tells how much is damaged;
-    /// restore a copy, or drop the tree.
+    /// The pool's content breaks an invariant of the format. [`Pool::check`](crate::Pool::check) tells how much is
+    /// damaged; restore a copy, or drop the tree.
     Corrupt {
         /// Offset of the word that is wrong.
         at: u64,
@@ -276,8 +285,8 @@ pub enum ErrorKind {
         /// The tree.
         tree: String,
     },
-    /// A tree does not have the default leaves, so it cannot be [backed up](crate::Pool::backup). Copy its entries to one that
-    /// has.
+    /// A tree does not have the default leaves, so it cannot be [backed up](crate::Pool::backup). Copy its entries to
+    /// one that has.
     NotInSnapshots {
         /// The tree.
         tree: String,
@@ -295,7 +304,8 @@ pub enum ErrorKind {
         /// The name.
         tree: String,
     },
-    /// A layout of another crate has the tag of one of this crate's, which pools tell by their tags alone. Give it another tag.
+    /// A layout of another crate has the tag of one of this crate's, which pools tell by their tags alone. Give it
+    /// another tag.
     LayoutTag {
         /// The name of the layout.
         layout: &'static str,
@@ -336,8 +346,8 @@ pub enum ErrorKind {
         /// What the type says.
         source: Refusal,
     },
-    /// What lies in the pool is no value of its type: another type with the same kind has written it, or an earlier form of
-    /// this one. Read it as what has written it, or [as what it is stored as](crate::Pool::map_as_stored).
+    /// What lies in the pool is no value of its type: another type with the same kind has written it, or an earlier
+    /// form of this one. Read it as what has written it, or [as what it is stored as](crate::Pool::map_as_stored).
     Undecodable {
         /// The tree.
         tree: String,
@@ -649,8 +659,8 @@ impl Fault {
     /// The system does not give so many bytes, for a pool of this capacity.
     pub(crate) fn space(wanted: u64, capacity: u64) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
-            // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or another disk.
-            // So have addresses.
+            // A file that may not be so long has no room either: the answer to all of them is a smaller pool, or
+            // another disk. So have addresses.
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge

@@ -13,8 +13,8 @@
 //! The codes are in prefix notation. A simple kind is its tag, an array is `ARRAY` and its length in two codes, and
 //! `OPTION` and the tuples come before their parts.
 //!
-//! A kind with a name of its own has the tag of the kind that it is stored as. The name lies beside the tags, so that
-//! whoever does not know the type knows what lies in the tree.
+//! A kind with a name of its own has the tag of the kind that it is stored as. The name lies beside the tags, so that a
+//! program that does not know the type knows what lies in the tree.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -136,18 +136,18 @@ impl Kind {
 
     /// A kind with a name of its own, for a type that is stored as another kind.
     ///
-    /// The pool knows both, and refuses to open the tree as one of any other kind: a map of `Email` is none of `String`,
-    /// although both are stored as texts. Programs that do not know the type see the name, and what the kind is stored as:
-    /// that is enough to check the tree, to copy and to compact it, and to read it as
-    /// [what it is stored as](crate::Pool::map_as_stored).
+    /// The pool knows both, and refuses to open the tree as one of any other kind: a map of `Email` is none of
+    /// `String`, although both are stored as texts. Programs that do not know the type see the name, and what the kind
+    /// is stored as: that is enough to check the tree, to copy and to compact it, and to read it as [what it is stored
+    /// as](crate::Pool::map_as_stored).
     ///
-    /// A kind that is a part of a tuple or of an option keeps that apart from others, too; but what has such parts has no
-    /// name that could be read.
+    /// A kind that is a part of a tuple or of an option keeps that apart from others, too; but what has such parts has
+    /// no name that could be read.
     ///
     /// # Panics
     ///
-    /// When the program is compiled, if it is the `KIND` of a [`Key`](crate::Key) or a [`Value`](crate::Value): if the name
-    /// is empty, has more than 32 bytes or a control character, or if `stored_as` has a name of its own already.
+    /// When the program is compiled, if it is the `KIND` of a [`Key`](crate::Key) or a [`Value`](crate::Value): if the
+    /// name is empty, has more than 32 bytes or a control character, or if `stored_as` has a name of its own already.
     ///
     /// # Examples
     ///

@@ -4,8 +4,9 @@
 //! [`Map`] is an ordered map between Rust types. Every change is durable when the method returns, in the sense of
 //! [`Pool::durability`]: on an ordinary file it survives the death of the process (`kill -9` included), and on
 //! persistent memory (DAX) also a crash of the machine and a loss of power. With a [journal](#journals), what was
-//! synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The README has
-//! [a table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives what.
+//! synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The
+//! README has [a table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives
+//! what.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -24,9 +25,10 @@
 //!
 //! # Maps
 //!
-//! Keys are numbers, texts, byte strings, arrays, and options and tuples of them ([`Key`]); values are numbers, texts and byte strings
-//! ([`Value`]), and with the feature `serde` whatever serde knows. Methods have the names of `BTreeMap`'s where the meaning is the
-//! same. How your own types become keys and values, and get kinds that nothing else is taken for ([`Kind::own`]), is in
+//! Keys are numbers, texts, byte strings, arrays, and options and tuples of them ([`Key`]); values are numbers, texts
+//! and byte strings ([`Value`]), and with the feature `serde` whatever serde knows. Methods have the names of
+//! `BTreeMap`'s where the meaning is the same. How your own types become keys and values, and get kinds that nothing
+//! else is taken for ([`Kind::own`]), is in
 //! [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md).
 //!
 //! ```
@@ -47,8 +49,9 @@
 //! # Transactions, snapshots, backups
 //!
 //! Several changes of any trees of a pool happen together in a [transaction](Pool::transaction), or in a
-//! [batch](Pool::batch) that only writes. A [snapshot](Pool::snapshot) shows all trees at one instant while others go on, and a
-//! [backup](Pool::backup) copies them to a pool of its own. A plain copy of the file of an open pool is not consistent.
+//! [batch](Pool::batch) that only writes. A [snapshot](Pool::snapshot) shows all trees at one instant while others go
+//! on, and a [backup](Pool::backup) copies them to a pool of its own. A plain copy of the file of an open pool is not
+//! consistent.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -69,17 +72,18 @@
 //!
 //! # Readers, and space
 //!
-//! One process writes a pool, or any number read it ([`Options::read_only`]). A reader changes no byte of the file, also if a crash
-//! has left the pool: then it recovers the trees in its own memory. [`Pool::compact`] moves what is sparse together, so that space
-//! goes back, while others go on; [`Pool::shrink`] cuts off the end of the file. No thread does that by itself.
-//! [`Pool::metrics`] and [`Pool::stat`] say how much there is of everything, and [`Pool::check`] what is damaged.
+//! One process writes a pool, or any number read it ([`Options::read_only`]). A reader changes no byte of the file,
+//! also if a crash has left the pool: then it recovers the trees in its own memory. [`Pool::compact`] moves what is
+//! sparse together, so that space goes back, while others go on; [`Pool::shrink`] cuts off the end of the file. No
+//! thread does that by itself. [`Pool::metrics`] and [`Pool::stat`] say how much there is of everything, and
+//! [`Pool::check`] what is damaged.
 //!
 //! # Journals
 //!
 //! On an ordinary file without a journal, a pool that is open when the machine goes down is refused afterwards. With a
-//! [journal](Options::journal), it comes back as it was at one moment: at its last sync, or later. [`Journal`] says when
-//! to sync: with each change, from time to time, or when [`Pool::sync`] is called. A journal is a second file, with `.log` at
-//! the end of the pool's name. It works on Linux only.
+//! [journal](Options::journal), it comes back as it was at one moment: at its last sync, or later. [`Journal`] says
+//! when to sync: with each change, from time to time, or when [`Pool::sync`] is called. A journal is a second file,
+//! with `.log` at the end of the pool's name. It works on Linux only.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -103,36 +107,41 @@
 //!
 //! # Threads, async code, and fork
 //!
-//! Pools, trees and maps are handles that are `Send + Sync`; methods take `&self`. Readers take no lock, and writers lock the leaves
-//! that they change. A [`Transaction`] stays on its thread.
+//! Pools, trees and maps are handles that are `Send + Sync`; methods take `&self`. Readers take no lock, and writers
+//! lock the leaves that they change. A [`Transaction`] stays on its thread.
 //!
-//! There is no async interface. A method computes, and may wait for memory, for a lock that is held for microseconds, and, if the
-//! pool is larger than memory, for a page of the file; in a full pool, a change waits for readers, for some seconds at most. Call what touches a few keys from a task directly. Use `spawn_blocking`, or a
-//! thread, for what waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`], [`Pool::sync`], every change with
-//! [`Journal::Each`], opening a tree after a crash, [`Pool::backup`], [`Pool::compact`], [`Pool::shrink`], [`Pool::check`],
-//! `bulk_load`, `clear`, long scans, and dropping the last handle of a pool, which closes it. Do not hold a transaction or an iterator
-//! across an `await`: while it lasts, records that are replaced keep their space. The example
-//! [`cache`](https://docs.rs/crate/bristlecone/latest/source/examples/cache.rs) is such a program, under tokio.
+//! There is no async interface. A method computes, and may wait for memory, for a lock that is held for microseconds,
+//! and, if the pool is larger than memory, for a page of the file; in a full pool, a change waits for readers, for some
+//! seconds at most. Call what touches a few keys from a task directly. Use `spawn_blocking`, or a thread, for what
+//! waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`], [`Pool::sync`], every
+//! change with [`Journal::Each`], opening a tree after a crash, [`Pool::backup`], [`Pool::compact`], [`Pool::shrink`],
+//! [`Pool::check`], `bulk_load`, `clear`, long scans, and dropping the last handle of a pool, which closes it. Do not
+//! hold a transaction or an iterator across an `await`: while it lasts, records that are replaced keep their space. The
+//! example [`cache`](https://docs.rs/crate/bristlecone/latest/source/examples/cache.rs) is such a program, under tokio.
 //!
-//! A child that came by `fork` cannot use its parent's pools: changes are refused ([`ErrorKind::Forked`]). See [`Pool`].
+//! A child that came by `fork` cannot use its parent's pools: changes are refused ([`ErrorKind::Forked`]). See
+//! [`Pool`].
 //!
 //! # File systems
 //!
-//! A pool belongs on a local file system. **Not on one of a network (NFS, SMB, 9p, most FUSE)**: mappings of two machines do not see
-//! each other's stores, locks may be local to a machine or not there, and whether a crash of this machine or of the server loses what
-//! was stored is not known here: [`Pool::durability`] would promise too much. Nothing detects that. Copy backups there instead.
+//! A pool belongs on a local file system. **Not on one of a network (NFS, SMB, 9p, most FUSE)**: mappings of two
+//! machines do not see each other's stores, locks may be local to a machine or not there, and whether a crash of this
+//! machine or of the server loses what was stored is not known here: [`Pool::durability`] would promise too much.
+//! Nothing detects that. Copy backups there instead.
 //!
 //! # Systems
 //!
-//! Linux on x86-64 and aarch64 is tested, crashes included. Others (macOS, Windows, BSD, other CPUs) compile, and trees work, with fewer
-//! promises: no instruction that flushes lines, except on x86-64 under Unix, no persistent memory, no journal, no detection of a crash of the machine,
-//! and a file that has its final length from the open on. The README has the list.
+//! Linux on x86-64 and aarch64 is tested, crashes included. Others (macOS, Windows, BSD, other CPUs) compile, and trees
+//! work, with fewer promises: no instruction that flushes lines, except on x86-64 under Unix, no persistent memory, no
+//! journal, no detection of a crash of the machine, and a file that has its final length from the open on. The README
+//! has the list.
 //!
 //! # Later versions
 //!
 //! A pool says which version of the format it has, and which features a reader must know. What is too new is refused
-//! ([`ErrorKind::Version`], [`ErrorKind::Features`]), and left as it is. A release that could not read the pools of the one before
-//! would be a breaking one; the way over is then `bristlecone dump` of the old build, and `load` of the new one.
+//! ([`ErrorKind::Version`], [`ErrorKind::Features`]), and left as it is. A release that could not read the pools of the
+//! one before would be a breaking one; the way over is then `bristlecone dump` of the old build, and `load` of the new
+//! one.
 //!
 //! # Features
 //!

@@ -35,15 +35,15 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
-/// A key is of any type with an order-preserving encoding ([`Key`]): numbers, texts, byte strings of up to 65,536 bytes,
-/// arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their values of
-/// up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`, `Vec<u8>`, up to 1 GiB)
-/// as values ([`Value`]), and longer keys together with their values.
+/// A key is of any type with an order-preserving encoding ([`Key`]): numbers, texts, byte strings of up to 65,536
+/// bytes, arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their
+/// values of up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`,
+/// `Vec<u8>`, up to 1 GiB) as values ([`Value`]), and longer keys together with their values.
 ///
-/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: `insert` and `remove` return whether the key
-/// was there, because reading the value before costs ([`replace`](Self::replace) and [`take`](Self::take) return it); `keys` and
-/// `values` take a range; `range`, `iter` and `values` yield results. [`update_with`](Self::update_with) stands for entries, and
-/// there is no access to a value in its place.
+/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: `insert` and `remove` return whether
+/// the key was there, because reading the value before costs ([`replace`](Self::replace) and [`take`](Self::take)
+/// return it); `keys` and `values` take a range; `range`, `iter` and `values` yield results.
+/// [`update_with`](Self::update_with) stands for entries, and there is no access to a value in its place.
 ///
 /// # Crash consistency
 ///
@@ -51,8 +51,8 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 ///
 /// # Complexity
 ///
-/// As `PTree`; a record adds the flushes of its own lines and one fence. With [`Journal::Each`](crate::Journal::Each), each
-/// change also waits for one `fdatasync`, which all threads that wait share.
+/// As `PTree`; a record adds the flushes of its own lines and one fence. With [`Journal::Each`](crate::Journal::Each),
+/// each change also waits for one `fdatasync`, which all threads that wait share.
 ///
 /// # Examples
 ///
@@ -81,8 +81,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K
     }
 }
 
-/// The name, the kind of tree and the number of entries, but no entries: unlike that of `BTreeMap`, this takes no long walk.
-/// After a crash, the number is there once it is known.
+/// The name, the kind of tree and the number of entries, but no entries: unlike the `Debug` of `BTreeMap`, this takes
+/// no long walk. After a crash, the number is there once it is known.
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.show(f, "Map")
@@ -102,8 +102,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A made-up
-    /// kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A
+    /// made-up kind does not compile:
     ///
     /// ```compile_fail,E0080
     /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
@@ -164,8 +164,8 @@ impl<M: Medium> Pool<M> {
         Ok(Map { state, types: PhantomData })
     }
 
-    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds have: for
-    /// programs that do not know its types, and to change the form of its values.
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds
+    /// have: for programs that do not know its types, and to change the form of its values.
     ///
     /// Nothing keeps such a map from writing what the types cannot read.
     ///
@@ -265,13 +265,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if the slot points to no record. [`ErrorKind::Undecodable`] if what is there is no value of the
-    /// type.
+    /// [`ErrorKind::Corrupt`] if the slot points to no record. [`ErrorKind::Undecodable`] if what is there is no value
+    /// of the type.
     ///
     /// # Complexity
     ///
-    /// As [`PTree::get`](crate::PTree::get); a record adds its own lines. No lock is taken and nothing is flushed. After a
-    /// crash, whatever touches a leaf for the first time reads all of it.
+    /// As [`PTree::get`](crate::PTree::get); a record adds its own lines. No lock is taken and nothing is flushed.
+    /// After a crash, whatever touches a leaf for the first time reads all of it.
     ///
     /// # Examples
     ///
@@ -327,7 +327,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
 
-    /// The values of several keys, in the order of the keys. This is faster than one [`get`](Self::get) after the other.
+    /// The values of several keys, in the order of the keys. This is faster than one [`get`](Self::get) after the
+    /// other.
     ///
     /// Each value is one that the key had during the call. The values need not belong to one instant.
     ///
@@ -405,20 +406,22 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.acknowledged(self.state.compact())
     }
 
-    /// Sets the value of a key. Returns true if the key had a value before. [`replace`](Self::replace) returns the value.
+    /// Sets the value of a key. Returns true if the key had a value before. [`replace`](Self::replace) returns the
+    /// value.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::OutOfSpace`],
-    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the
+    /// change may have been made.
     ///
-    /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool, remove the
-    /// key first.
+    /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool,
+    /// remove the key first.
     ///
     /// # Complexity
     ///
-    /// As [`PTree::insert`](crate::PTree::insert); a record adds its own lines and one fence. A value that is replaced is not
-    /// read.
+    /// As [`PTree::insert`](crate::PTree::insert); a record adds its own lines and one fence. A value that is replaced
+    /// is not read.
     ///
     /// # Crash consistency
     ///
@@ -446,7 +449,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// As [`PTree::update`](crate::PTree::update). A record adds its own lines and one fence, also if the key is not there.
+    /// As [`PTree::update`](crate::PTree::update). A record adds its own lines and one fence, also if the key is not
+    /// there.
     ///
     /// # Crash consistency
     ///
@@ -501,7 +505,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.acknowledged(self.encode(value).and_then(put))
     }
 
-    /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns the value.
+    /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns
+    /// the value.
     ///
     /// # Errors
     ///
@@ -543,8 +548,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
-    /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns the
-    /// damage.
+    /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns
+    /// the damage.
     ///
     /// # Panics
     ///
@@ -604,19 +609,19 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
     ///
-    /// The iterator returns the errors of [`get`](Self::get), and [`ErrorKind::Corrupt`] for a key that would be out of order, and goes
-    /// on behind it. If a leaf cannot be read, it returns that, and nothing more.
+    /// The iterator returns the errors of [`get`](Self::get), and [`ErrorKind::Corrupt`] for a key that would be out of
+    /// order, and goes on behind it. If a leaf cannot be read, it returns that, and nothing more.
     ///
     /// The guarantees of [`PTree::range`](crate::PTree::range) while other threads write hold here too: strict order,
     /// no key twice, no entry missed that is there throughout, no entry shown that never was. With a
-    /// [journal](crate::Journal), what is shown may not be on the disk yet. Each leaf is read at one instant. A value is the
-    /// one that its key had then, even if another thread has replaced or removed it since.
+    /// [journal](crate::Journal), what is shown may not be on the disk yet. Each leaf is read at one instant. A value
+    /// is the one that its key had then, even if another thread has replaced or removed it since.
     ///
     /// Until all entries of a leaf are consumed, byte strings that are replaced or removed meanwhile keep their space.
     /// So in a nearly full pool, changes of any tree may fail while an iterator is put aside half-way. They fail with
-    /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain, after
-    /// milliseconds. That an iterator is put aside is known by its being there: one that is leaked (`mem::forget`) keeps that space
-    /// until the pool is closed. One of [`into_range`](Self::into_range) keeps none.
+    /// [`ErrorKind::OutOfSpace`] after some seconds; on the iterator's own thread, where waiting would be in vain,
+    /// after milliseconds. That an iterator is put aside is known by its being there: one that is leaked
+    /// (`mem::forget`) keeps that space until the pool is closed. One of [`into_range`](Self::into_range) keeps none.
     ///
     /// # Panics
     ///
@@ -747,8 +752,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// A few looks at 32 counters. If keys and values are words, the first call after a crash reads all leaves, on all cores.
-    /// (With records, the open has read them.)
+    /// A few looks at 32 counters. If keys and values are words, the first call after a crash reads all leaves, on all
+    /// cores. (With records, the open has read them.)
     ///
     /// # Examples
     ///
@@ -768,7 +773,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// As [`first_key_value`](Self::first_key_value), without the record, and as [`len`](Self::len) if that finds nothing.
+    /// As [`first_key_value`](Self::first_key_value), without the record, and as [`len`](Self::len) if that finds
+    /// nothing.
     ///
     /// # Examples
     ///
@@ -853,8 +859,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.fault()
     }
 
-    /// Checks every invariant of the map, including its records, and that its type can read each value. It changes nothing.
-    /// Other threads must not write meanwhile.
+    /// Checks every invariant of the map, including its records, and that its type can read each value. It changes
+    /// nothing. Other threads must not write meanwhile.
     ///
     /// # Complexity
     ///

@@ -22,7 +22,8 @@ const HUGE: usize = 2 << 20;
 /// Bytes that an allocator takes for each array that it hands out, beside that, for its own notes and to align it.
 pub(crate) const OF_ALLOCATOR: usize = 32;
 
-/// Types that have a value consisting of zero bytes only. An array of a type that is aligned to more than a page does not compile.
+/// Types that have a value consisting of zero bytes only. An array of a type that is aligned to more than a page does
+/// not compile.
 ///
 /// # Safety
 ///
@@ -118,10 +119,11 @@ mod imp {
     /// system calls, and the memory checkers do not watch its ends.
     const SMALL: usize = if cfg!(bristlecone_watched) { 1 << 30 } else { 64 << 10 };
 
-    /// The limit for arrays of which few pages are touched: the allocator may write zeros to all of them.
+    /// The limit for arrays with few touched pages: the allocator may write zeros to all of them.
     const SMALL_AND_SPARSE: usize = if cfg!(bristlecone_watched) { SMALL } else { 16 << 10 };
 
-    /// The most that an element may be aligned to: a mapping of less than a huge page begins at a page, and no more is known of it.
+    /// The most that an element may be aligned to: a mapping of less than a huge page begins at a page, and no more is
+    /// known of it.
     const MOST_ALIGNED: usize = 4096;
 
     enum Owner {
@@ -142,8 +144,8 @@ mod imp {
         use std::io;
         use std::ptr::NonNull;
 
-        /// Zeroed pages of this process. If many are used and they have the size of a huge page, they begin at one: the kernel
-        /// makes huge pages only of what is aligned.
+        /// Zeroed pages of this process. If many are used and they have the size of a huge page, they begin at one: the
+        /// kernel makes huge pages only of what is aligned.
         pub(super) struct Map {
             start: NonNull<u8>,
             len: usize,
@@ -179,7 +181,8 @@ mod imp {
                 let end = unsafe { start.add(len) };
                 for (start, len) in [(self.start, before), (end, self.len - before - len)] {
                     if len > 0 {
-                        // SAFETY: these are whole pages of the map, outside of what is kept, and nothing refers to them.
+                        // SAFETY: these are whole pages of the map, outside of what is kept, and nothing refers to
+                        // them.
                         let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
                         // If the system keeps them, they are only lost.
                         let _ = unmapped;
@@ -292,10 +295,9 @@ mod imp {
     impl<T> Array<T> {
         #[inline]
         pub(super) fn elements(&self) -> &[T] {
-            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page, and none needs
-            // more) and
-            // zero at first, which is a value by `Zero`. They live as long as `self` and are never handed out for
-            // writing.
+            // SAFETY: these are `len` elements. They are aligned (the heap's by the layout, a mapping's to a page, and
+            // none needs more) and zero at first, which is a value by `Zero`. They live as long as `self` and are never
+            // handed out for writing.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
 

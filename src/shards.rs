@@ -1,7 +1,7 @@
 //! Words that many threads write to without disturbing each other, because each thread writes to its own shard.
 //!
-//! The first threads that come own a shard each until they end: no other thread writes what only the owner may write. The
-//! others are distributed over all shards.
+//! The first threads that come own a shard each until they end: no other thread writes what only the owner may write.
+//! The others are distributed over all shards.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -48,7 +48,8 @@ impl<T: Default> Sharded<T> {
     #[inline(never)]
     fn make(&self, shard: usize) -> &T {
         let new = Box::into_raw(Box::<Shard<T>>::default());
-        // Sequentially consistent, as what is done with the value may be: who finds nothing here came before all of that.
+        // Sequentially consistent, as what is done with the value may be: a thread that finds nothing here came before
+        // all of that.
         let published =
             self.shards[shard].compare_exchange(std::ptr::null_mut(), new, Ordering::SeqCst, Ordering::SeqCst);
         let made = match published {
@@ -100,7 +101,7 @@ unsafe impl<T: Send + Sync> Sync for Sharded<T> {}
 thread_local! {
     /// The shard of this thread; [`NONE`] until it asks.
     static SHARD: Cell<usize> = const { Cell::new(NONE) };
-    /// The same if this thread owns it, or else [`NONE`].
+    /// The shard of this thread if the thread owns it, or else [`NONE`].
     static OWN: Cell<usize> = const { Cell::new(NONE) };
     /// Gives the shard of a thread back when the thread ends.
     static LEASE: Cell<Option<Lease>> = const { Cell::new(None) };
@@ -138,7 +139,8 @@ pub(crate) fn own_shard() -> Option<usize> {
     (own < SHARDS).then_some(own)
 }
 
-/// The same, or [`NONE`], for who only compares it with something.
+/// The shard that this thread owns if it owns one and has asked for its [`shard`] before, or else [`NONE`]: for a
+/// caller that only compares it with something.
 #[inline(always)]
 pub(crate) fn own_or_none() -> usize {
     OWN.get()

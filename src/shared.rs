@@ -1,7 +1,8 @@
 //! What many test programs have in common, compiled once.
 //!
-//! Without optimisation, or with little, a crate takes the instances of generic functions that another crate has, and does not
-//! compile them again. So the trees that the command line and most test programs have are named here, and nobody calls them.
+//! Without optimisation, or with little, a crate takes the instances of generic functions that another crate has, and
+//! does not compile them again. So the trees that the command line and most test programs have are named here, and
+//! nobody calls them.
 
 use crate::crash::any_tree::AnyTree;
 use crate::error::Result;

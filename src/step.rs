@@ -1,14 +1,14 @@
 //! The persist steps: every place in a protocol that orders stores, starts a write-back or waits for one has a name.
 //!
-//! The table here is the one place that says what a crash leaves that comes before a step is done, and who repairs it. The
-//! crash checker plants its bugs by these names, and `docs/design.md` has the table as text.
+//! The table here is the one place that says what a crash leaves that comes before a step is done, and what repairs it.
+//! The crash checker plants its bugs by these names, and `docs/design.md` has the table as text.
 
-/// Declares [`Step`] from a table: of each protocol its steps, and of each step what a cut leaves and who repairs that.
+/// Declares [`Step`] from a table: of each protocol its steps, and of each step what a cut leaves and what repairs it.
 macro_rules! steps {
     ($($protocol:literal { $($step:ident: $leaves:literal, $repair:literal;)* })*) => {
         /// A persist step, by name.
         ///
-        /// What a crash leaves that comes before the step is done, and who repairs it: [`leaves`](Self::leaves),
+        /// What a crash leaves that comes before the step is done, and what repairs it: [`leaves`](Self::leaves),
         /// [`repair`](Self::repair).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -27,9 +27,9 @@ macro_rules! steps {
                 }
             }
 
-            /// Whether nothing relies on a flush for more than the words that it names. Others rely on whole lines; of these, a
-            /// medium need write back only the words. Some must not take the whole line, because other words in it are changed
-            /// under other locks at the same time.
+            /// Whether nothing relies on a flush for more than the words that it names. Others rely on whole lines; of
+            /// these, a medium need write back only the words. Some must not take the whole line, because other words
+            /// in it are changed under other locks at the same time.
             pub const fn names_words(self) -> bool {
                 matches!(
                     self,
@@ -68,7 +68,7 @@ macro_rules! steps {
                 }
             }
 
-            /// Who repairs what a crash leaves.
+            /// What repairs the state that a crash leaves before the step is done.
             pub const fn repair(self) -> &'static str {
                 match self {
                     $($(Self::$step => $repair,)*)*

@@ -36,7 +36,7 @@ impl From<Vec<u8>> for ToStore<'_> {
 }
 
 impl ToStore<'_> {
-    /// The same, borrowed.
+    /// This value, borrowed.
     #[inline]
     pub(crate) fn encoded(&self) -> Encoded<'_> {
         match self {
@@ -95,7 +95,7 @@ impl From<Encoded<'_>> for Stored {
 }
 
 impl Stored {
-    /// The same on its way into another pool.
+    /// This value, borrowed, on its way into another pool.
     pub(crate) fn encoded(&self) -> Encoded<'_> {
         match self {
             Self::Word(word) => Encoded::Word(*word),

@@ -1,8 +1,8 @@
-//! Atomics, fences, locks and spinning, either from std or from the model checker loom. No other file chooses between them,
-//! but for models and for what costs the checker too much.
+//! Atomics, fences, locks and spinning, either from std or from the model checker loom. No other file chooses between
+//! them, but for models and for what costs the checker too much.
 //!
-//! The checker is chosen by `--cfg bristlecone_loom`, and by the feature `loom`, which makes it a dependency. `--cfg loom` belongs
-//! to the crates that use this one, and means nothing here.
+//! The checker is chosen by `--cfg bristlecone_loom`, and by the feature `loom`, which makes it a dependency.
+//! `--cfg loom` belongs to the crates that use this one, and means nothing here.
 
 #[cfg(all(bristlecone_loom, not(feature = "loom")))]
 compile_error!("`--cfg bristlecone_loom` needs the feature `loom`");
@@ -160,8 +160,8 @@ mod imp {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(loom::thread::current().id()) | 1
     }
 
-    /// In a model, both fences of an asymmetric pair are full ones: that is what the pair amounts to for its two threads. (A
-    /// third one can tell: see `pool/openings.rs`.)
+    /// In a model, both fences of an asymmetric pair are full ones: that is what the pair amounts to for its two
+    /// threads. (A third one can tell: see `pool/openings.rs`.)
     pub(crate) mod asymmetric {
         use super::{Ordering, fence};
 

@@ -10,11 +10,11 @@ use crate::tree::{Item, PTree, TreeKeys, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
 
-/// A [`PTree`] or a [`Map`] that takes part in [transactions](crate::Transaction) and [snapshots](crate::Snapshot): one with
-/// the default leaves, [`OneLine`](crate::OneLine) or [`ByteLeaf`](crate::ByteLeaf).
+/// A [`PTree`] or a [`Map`] that takes part in [transactions](crate::Transaction) and [snapshots](crate::Snapshot): one
+/// with the default leaves, [`OneLine`](crate::OneLine) or [`ByteLeaf`](crate::ByteLeaf).
 ///
-/// A map with the default leaves takes part whatever its key and value are, so code may be generic over them, without further
-/// bounds.
+/// A map with the default leaves takes part whatever its key and value are, so code may be generic over them, without
+/// further bounds.
 ///
 /// Sealed.
 ///

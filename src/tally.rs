@@ -1,5 +1,5 @@
-//! Counters of what is rare: structural changes, and what threads do that were in each other's way. Nobody waits for them, and
-//! where nothing of the kind happens, no instruction is spent on them.
+//! Counters of what is rare: structural changes, and what threads do that were in each other's way. Nobody waits for
+//! them, and where nothing of the kind happens, no instruction is spent on them.
 
 use crate::shards::Shard;
 // Not those of a model checker: no thread decides anything by them.
@@ -32,5 +32,5 @@ pub(crate) struct Tallies {
     pub(crate) waits: Rare,
 }
 
-/// These, in lines of their own: what lies beside them is read by all threads.
+/// The tallies, in lines of their own: all threads read what lies beside them.
 pub(crate) type Tally = Shard<Tallies>;

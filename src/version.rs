@@ -1,5 +1,5 @@
-//! Optimistic reads, as in a sequence lock. This is what both version words have in common: that of a node in the pool
-//! ([`VersionLock`]) and that of a node of an index in memory.
+//! Optimistic reads, as in a sequence lock. This is what both version words have in common: the word of a node in the
+//! pool ([`VersionLock`]) and the word of a node of an index in memory.
 //!
 //! A reader loads the word ([`optimistic_read`]), reads, and accepts what it read if the word is still the same
 //! ([`validate`]). A writer first changes the word ([`announce`]), then stores, and then gives the word a value that it

@@ -133,8 +133,8 @@ fn whatever_is_left_out_shows() {
     planted::<ByteLeaf<4>>(IndexKind::Volatile, Values::Numbers, &[Step::RecordMove, Step::MoveFill]);
 }
 
-/// Threads that read, write, scan and compact at the same time: what they see can be explained by one operation after the
-/// other. `--cfg bristlecone_delays` lets them meet more often.
+/// Threads that read, write, scan and compact at the same time: what they see can be explained by one operation after
+/// the other. `--cfg bristlecone_delays` lets them meet more often.
 fn rounds<N: Checkable>(index: IndexKind, values: Values) {
     let rounds = std::env::var("BRISTLECONE_ROUNDS").map_or(12, |rounds| rounds.parse().expect("a number"));
     let campaign = lin::Campaign { index, values, rounds, ..lin::Campaign::default() };

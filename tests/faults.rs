@@ -244,7 +244,8 @@ fn faults_of(desk: &Desk, case: usize) -> Vec<Fault> {
     faults
 }
 
-/// The content of a pool; `None` if there is no pool, or only the remains of a creation. A pool whose disk has failed is checked first.
+/// The content of a pool; `None` if there is no pool, or only the remains of a creation. A pool whose disk has failed
+/// is checked first.
 fn content(pool: &str) -> Result<Option<Content>, String> {
     let scan = || bristlecone(&["scan", pool]).output().unwrap();
     let mut output = scan();

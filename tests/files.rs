@@ -197,7 +197,7 @@ fn errors_say_what_was_not_allowed() {
     Pool::options().capacity(16 << 20).segment_size(1 << 30).capacity(4 << 30).open(&large).unwrap();
     let len = fs::metadata(&large).unwrap().len();
     let grown = too_large();
-    // A growth that fails leaves the file as it was, and so does that of a damaged pool.
+    // A growth that fails leaves the file as it was, also the growth of a damaged pool.
     assert_eq!(fs::metadata(&large).unwrap().len(), len);
     drop(Pool::open(&large).unwrap());
     let mut damaged = fs::read(&path).unwrap();

@@ -200,7 +200,7 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("another pool")), "{refused}");
     std::fs::copy(&aside, &log).unwrap();
     assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
-    // An old copy of both, of which one is put back.
+    // An old copy of both; one of the two is put back.
     let (old_pool, old_log) = (dir.path().join("old"), dir.path().join("old.log"));
     std::fs::copy(&path, &old_pool).unwrap();
     std::fs::copy(&log, &old_log).unwrap();
@@ -240,7 +240,8 @@ fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
     assert_eq!(pool.tree("t").unwrap().len(), 2);
     pool.close().unwrap();
 
-    // It has got a third log, and is in use with that: a copy that is made meanwhile is as what a killed process leaves.
+    // It has got a third log, and is in use with that: a copy that is made meanwhile is as what a killed process
+    // leaves.
     let (used, killed) = (dir.path().join("c.pool"), dir.path().join("d.pool"));
     std::fs::rename(&link, &used).unwrap();
     let pool = open(&used, Journal::Each);
@@ -516,7 +517,8 @@ fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
     let path = dir.path().join("a.pool");
     drop(open(&path, Journal::Each));
     let len = std::fs::metadata(with(&path, ".ring")).unwrap().len();
-    // A process is killed before the file has its length, or before all of it has its place, or before the log names it.
+    // A process is killed before the file has its length, or before all of it has its place, or before the log names
+    // it.
     for (n, cut) in [0, 4096, len].into_iter().enumerate() {
         let path = dir.path().join(format!("{n}.pool"));
         drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
@@ -835,8 +837,8 @@ fn a_wrong_bit_in_a_log_is_an_error_until_the_log_is_cut_there() {
     }
 }
 
-/// What a cut of the creation, of the addition, or of the removal leaves: the superblock says that there is a journal, and the
-/// marker does not. All of the pool is in its file.
+/// What a cut of the creation, of the addition, or of the removal leaves: the superblock says that there is a journal,
+/// and the marker does not. All of the pool is in its file.
 #[test]
 fn a_pool_whose_journal_was_half_there_is_whole() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What people expect of an ordered map: the examples of `BTreeMap`'s documentation, written anew, on trees of words, on maps of
-//! words and on maps of byte strings. Then what only maps that threads share must do.
+//! What people expect of an ordered map: the examples of `BTreeMap`'s documentation, written anew, on trees of words,
+//! on maps of words and on maps of byte strings. Then what only maps that threads share must do.
 
 use bristlecone::medium::{Dram, Medium};
 use bristlecone::{ErrorKind, Map, Node, OneLine, PTree, Pool, Result, Snapshot};
@@ -179,7 +179,7 @@ impl Ordered for PTree<OneLine<7>, Any> {
     }
 }
 
-/// The same for any kind of map.
+/// Implements [`Ordered`] for any kind of map.
 macro_rules! ordered {
     ($map:ty, $codes:ty, |$key:ident| $lend_key:expr, |$value:ident| $lend_value:expr, |$viewed:ident| $of_view:expr) => {
         impl Ordered for $map {
@@ -868,7 +868,7 @@ fn a_nan_can_be_exchanged() {
     assert_eq!(map.get(1).unwrap(), Some(0.0));
 }
 
-/// Whoever holds an owned iterator keeps no record from being used again, even in a pool that is nearly full.
+/// An owned iterator keeps no record from being used again, even in a pool that is nearly full.
 #[test]
 fn an_owned_iterator_that_is_put_aside_keeps_no_space() {
     let pool = options().create_on(Arc::new(Dram::zeroed(1 << 20)) as Any).unwrap();

@@ -68,7 +68,7 @@ fn another_form_is_refused_where_it_can_be_told() {
     let left = refused(pool.map::<u64, Postcard<String>>("m").unwrap().get(7).unwrap_err());
     assert!(left.ends_with("cannot be decoded as postcard (bytes): 8 bytes are left over"), "{left}");
     assert_eq!(pool.map::<u64, Postcard<New>>("m").unwrap().check().violations.len(), 1);
-    // It is a kind of its own, and bytes for all who look at no more.
+    // It is a kind of its own, and bytes for a map that asks only for what is stored.
     let other = pool.map::<u64, Vec<u8>>("m").unwrap_err().to_string();
     assert!(other.ends_with("holds u64 -> postcard (bytes), asked for u64 -> bytes"), "{other}");
     let bytes: Map<u64, Vec<u8>> = pool.map_as_stored::<_, _, OneLine>("m", IndexKind::Volatile).unwrap();
@@ -97,7 +97,7 @@ fn exchanges_read_before_they_write() {
     refused(newer.iter().next().unwrap().unwrap_err());
     refused(newer.values(..).next().unwrap().unwrap_err());
     assert!(map.get(7).unwrap().is_some_and(|value| value.0 == old(9)));
-    // What is taken away is gone, whoever could read it.
+    // What is taken away is gone, even if it cannot be decoded.
     refused(newer.take(7).unwrap_err());
     assert!(map.is_empty() && pool.check().unwrap().is_clean());
 }

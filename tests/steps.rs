@@ -89,7 +89,8 @@ fn every_persist_step_is_taken_somewhere() {
     assert!(nowhere.is_empty(), "named and never taken: {nowhere:?}");
 }
 
-/// Calls that the system may answer with an error of the disk, and what shares a file's description, so that another one is told.
+/// Calls that the system may answer with an error of the disk, and what shares a file's description, so that another
+/// one is told.
 const ASKING: &[&str] = &[
     "copy_file_range",
     "fallocate",
@@ -119,7 +120,8 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("src/medium/mapped/file.rs", "syncfs", 1, "the same, by a description of its own"),
 ];
 
-/// How often each of these calls is in the product part of a source file. A function of the file's own with such a name is none.
+/// How often each of these calls is in the product part of a source file. A function of the file's own with such a name
+/// is none.
 fn asked(text: &str) -> BTreeMap<&'static str, usize> {
     let product = text.split("mod tests {").next().unwrap_or_default();
     let is_code = |line: &&str| !["//", "use "].iter().any(|start| line.trim_start().starts_with(start));

@@ -1,5 +1,5 @@
-//! The files of the command line that only turn text into entries and figures into text, compiled by themselves: with all
-//! of it, their tests would take most of a minute to compile.
+//! The files of the command line that only turn text into entries and figures into text, compiled by themselves: with
+//! all of it, their tests would take most of a minute to compile.
 #![cfg(feature = "cli")]
 #![allow(dead_code, unused_imports, unused_macros, reason = "the command line uses all of it")]
 

@@ -175,7 +175,7 @@ fn records_are_whole() {
     records::<Circular<4>>(IndexKind::Persistent, pool());
 }
 
-/// The same in a mapped file.
+/// Every verb, threads and records, in a mapped file.
 #[cfg(not(miri))]
 #[test]
 fn a_file_does_what_memory_does() {

@@ -1,8 +1,8 @@
-//! This build next to another one, in processes that take turns: a machine that others use is now and then slower by more than
-//! what a change costs.
+//! This build next to another one, in processes that take turns: a machine that others use is now and then slower by
+//! more than what a change costs.
 //!
-//! In each turn, both builds do the same, with the same seed, one right after the other; who comes first, alternates. What
-//! counts is the ratio within a turn.
+//! In each turn, both builds do the same work, with the same seed, one right after the other; the build that comes
+//! first alternates. What counts is the ratio within a turn.
 
 use crate::clock;
 use crate::out::{self, Outcome};

@@ -2,8 +2,8 @@
 //!
 //! The first line of the medium has eight root words, which belong to the user of the arena. Blocks follow.
 //!
-//! Only DRAM knows which blocks are in use, so that no allocation costs a flush. After a crash, those are in use that the
-//! roots lead to: the user finds them, and [`recover`](Arena::recover) takes all others to be free.
+//! Only DRAM knows which blocks are in use, so that no allocation costs a flush. After a crash, those are in use that
+//! the roots lead to: the user finds them, and [`recover`](Arena::recover) takes all others to be free.
 
 use crate::out::Outcome;
 use bristlecone::medium::{LINE, Medium, Step};
@@ -26,7 +26,7 @@ pub(crate) struct Arena<M: Medium> {
     shards: [Arc<Shard>; SHARDS],
 }
 
-/// So many threads take and give blocks without waiting for each other.
+/// The number of threads that take and give blocks without waiting for each other.
 pub(crate) const SHARDS: usize = 16;
 
 /// Free blocks of each class, as far as there have been any.
@@ -81,7 +81,7 @@ fn block(class: usize) -> u64 {
 }
 
 impl<M: Medium> Arena<M> {
-    /// An arena of which nothing is in use but the root words, which are zeros on a new medium.
+    /// An arena in which nothing is in use but the root words, which are zeros on a new medium.
     pub(crate) fn new(medium: M) -> Self {
         Self { medium, end: AtomicU64::new(FIRST), shards: Default::default() }
     }
@@ -96,8 +96,8 @@ impl<M: Medium> Arena<M> {
         self.medium.load(root_at(i))
     }
 
-    /// Replaces a root word. It is durable when this returns, as is what this thread has flushed before, but a crash may
-    /// keep the word without it.
+    /// Replaces a root word. It is durable when this returns, as is what this thread has flushed before, but a crash
+    /// may keep the word without it.
     pub(crate) fn set_root(&self, i: u64, word: u64, step: Step) {
         self.medium.store(root_at(i), word);
         self.medium.flush(root_at(i), 8, step);
@@ -138,8 +138,8 @@ impl<M: Medium> Arena<M> {
         Some(at)
     }
 
-    /// A block that was [retired](Self::retire), if its readers have let go. What this thread has retired waits for more of
-    /// it, which a full medium would never give; and then for two more epochs.
+    /// A block that was [retired](Self::retire), if its readers have let go. What this thread has retired waits for
+    /// more of it, which a full medium would never give; and then for two more epochs.
     #[cold]
     fn reclaim(&self, home: usize, class: usize) -> Option<u64> {
         (0..3).find_map(|_| {

@@ -23,7 +23,8 @@ use std::time::Duration;
 /// every repeat, so that a slow minute of the machine hits all of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Contestants; with keys that are texts, `one_line` is the map of byte strings; nv_store is for these, and for conflict
+    /// Contestants; with keys that are texts, `one_line` is the map of byte strings; nv_store is for these, and for
+    /// conflict
     #[arg(long, value_delimiter = ',', default_value = "one_line")]
     layout: Vec<LayoutArg>,
     /// Bytes of a sorted node's slots: 512, 1K, 2K or 4K
@@ -60,18 +61,18 @@ pub(crate) struct Args {
     /// Other maps and stores as further contestants: names, volatile, stores or all (needs feature peers)
     ///
     /// Volatile: btreemap, rwlock-btreemap, scc-treeindex, crossbeam-skiplist; of u64 keys brie-tree, congee; of texts
-    /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read; lmdb
-    /// keeps one), canopydb, fjall, sled, sqlite, redis (a process of its own, which needs redis-server; without a log) and, with
-    /// feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end sync after each batch, and after
-    /// every 1000th write of others (redis: each second), which only costs something if --medium is a disk; these are not in
-    /// `all` or `stores`, but in `synced`.
+    /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read;
+    /// lmdb keeps one), canopydb, fjall, sled, sqlite, redis (a process of its own, which needs redis-server; without a
+    /// log) and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end sync
+    /// after each batch, and after every 1000th write of others (redis: each second), which only costs something if
+    /// --medium is a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
     /// Give the pools a journal, and wait for the disk so: each, request, or a time, as in 10ms
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
-    /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory; with a journal,
-    /// and for what waits for the disk, a directory on a disk]
+    /// Where the pool is: dram, shm, or the path of a directory [default: shm, else the temporary directory; with a
+    /// journal, and for what waits for the disk, a directory on a disk]
     #[arg(long, value_name = "dram|shm|DIR")]
     medium: Option<Place>,
     /// Flush as persistent memory requires it (power), or not at all (none)
@@ -132,7 +133,7 @@ enum LayoutArg {
     OneLine,
     Linear,
     Circular,
-    /// That of NV-Tree's paper, of byte strings
+    /// The store of NV-Tree's paper, of byte strings
     #[value(name = "nv_store", alias = "nv-store")]
     NvStore,
     /// std's, which outlives nothing

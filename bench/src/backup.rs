@@ -1,7 +1,7 @@
 //! How long a backup takes beside a writer, and what speed the writer keeps.
 //!
-//! Two threads slow each other down whatever they do: they share memory, and perhaps a core. So the writer is also measured
-//! beside a thread that does nothing but copy memory.
+//! Two threads slow each other down whatever they do: they share memory, and perhaps a core. So the writer is also
+//! measured beside a thread that does nothing but copy memory.
 
 use crate::clock::{self, Runs, Tick};
 use crate::media;

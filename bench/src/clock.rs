@@ -12,10 +12,11 @@ pub(crate) struct Times {
     /// Nanoseconds per operation, for each repeat as a whole: the time from its start to its end, divided by the
     /// operations of all threads.
     pub(crate) runs: Vec<f64>,
-    /// The same in CPU time of all threads together, which other processes affect less. Empty where the system does not
-    /// report it.
+    /// CPU nanoseconds per operation, for each repeat: those of all threads of the process, which other processes
+    /// affect less. Empty where the system does not report them.
     pub(crate) cpu: Vec<f64>,
-    /// The same of the threads that do the work, without those that a contestant lets do a part of it.
+    /// CPU nanoseconds per operation, for each repeat: those of the threads that do the work, without the threads to
+    /// which a contestant leaves a part of it. Empty where the system does not report them.
     pub(crate) own: Vec<f64>,
 }
 
@@ -51,9 +52,9 @@ pub(crate) struct Summary {
     pub(crate) min: f64,
     /// The repeats as a whole.
     pub(crate) run: Runs,
-    /// The repeats as a whole, in CPU time; NaN if unknown.
+    /// The repeats as a whole, in CPU time of the process; NaN if unknown.
     pub(crate) cpu: Runs,
-    /// The same of the threads that do the work.
+    /// The repeats as a whole, in CPU time of the threads that do the work; NaN if unknown.
     pub(crate) own: Runs,
 }
 
@@ -220,9 +221,9 @@ pub(crate) type Work<'w> = Box<dyn FnOnce(&mut Tick) + Send + 'w>;
 pub(crate) struct Spent {
     /// Nanoseconds per operation: the time from the start to the end, divided by the operations of all threads.
     pub(crate) run: f64,
-    /// The same in CPU time, where the system reports it.
+    /// CPU nanoseconds per operation, of the whole process, where the system reports them.
     pub(crate) cpu: Option<f64>,
-    /// The same of the threads that do the work.
+    /// CPU nanoseconds per operation, of the threads that do the work, where the system reports them.
     own: Option<f64>,
     /// The geometric mean of the nanoseconds of single operations, by the clock, if some were timed.
     pub(crate) geometric: Option<f64>,
@@ -249,7 +250,9 @@ pub(crate) fn spend(batch: u64, work: Vec<Work<'_>>) -> Spent {
     spend_and(batch, work, || ())
 }
 
-/// The same, with `rest` after it: what the work has left to do. That takes CPU time, and none of the threads or of the clock.
+/// Runs each piece of work on a thread of its own, reads the clock after every `batch` operations, and then runs
+/// `rest`: what the work has left to do. The CPU time of `rest` counts for the process, but neither for the threads nor
+/// by the clock.
 pub(crate) fn spend_and(batch: u64, work: Vec<Work<'_>>, rest: impl FnOnce()) -> Spent {
     let timed = |work: Work<'_>| {
         let (mut tick, own_start) = (Tick::start(batch), own_time());

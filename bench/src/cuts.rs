@@ -1,8 +1,8 @@
 //! What a crash may leave of a store, for tests: a medium that records a history, and the states at each of its cuts.
 //!
 //! Each line keeps a prefix of its stores, independently of all other lines: at least those that were flushed before a
-//! fence that is done. (So it is on x86-64. Where stores to one line may be kept in any order, more states are possible.)
-//! A history is of one thread.
+//! fence that is done. (So it is on x86-64. Where stores to one line may be kept in any order, more states are
+//! possible.) A history is of one thread.
 
 use crate::numbers::Random;
 use bristlecone::medium::{Domain, Dram, Facts, LINE, Layer, Medium, Step};
@@ -102,7 +102,7 @@ struct Lines {
 #[derive(Default)]
 struct Pending {
     stores: Vec<(u64, u64)>,
-    /// So many were flushed.
+    /// How many of the stores were flushed.
     flushed: usize,
 }
 

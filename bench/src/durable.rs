@@ -1,8 +1,8 @@
-//! What it costs to insert keys that survive a loss of power when the insert returns: a thousand at a time, and one by one. And
-//! what that leaves: the bytes that were written to the disk, and gets.
+//! What it costs to insert keys that survive a loss of power when the insert returns: a thousand at a time, and one by
+//! one. And what that leaves: the bytes that were written to the disk, and gets.
 //!
-//! Each contestant has the fastest of its own ways to that. The time is that of the clock, because a thread that waits for the
-//! disk takes no CPU time.
+//! Each contestant has the fastest of its own ways to that. The time is that of the clock, because a thread that waits
+//! for the disk takes no CPU time.
 
 use crate::clock::{self, Spent, Tick, Times, Work};
 use crate::entry::with_entry;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// Keys in a batch.
 const BATCH: u64 = 1000;
-/// Of how many keys one is inserted by itself: each of those takes as long as the disk.
+/// One key in so many is inserted by itself: each of these inserts takes as long as the disk.
 const SINGLE: u64 = 1000;
 /// Threads that share the waits for the disk.
 const THREADS: u64 = 16;
@@ -53,11 +53,11 @@ struct Side {
     batch: Times,
     get: Times,
     single: Times,
-    /// Of one thread, and of many, whose inserts each wait by themselves.
+    /// The times of one thread, and of many, whose inserts each wait by themselves.
     threads: [Times; 2],
-    /// Bytes per key of the batches, of each repeat: those that the disk has got until it is closed; those that the system has
-    /// counted for this process, which are too many where its pages are large, because it counts all of a page of which a part
-    /// is changed; and as the journal counts, to the log and to the pool.
+    /// Bytes per key of the batches, of each repeat: those that the disk has got until it is closed; those that the
+    /// system has counted for this process, which are too many where its pages are large, because it counts all of a
+    /// page of which a part is changed; and as the journal counts, to the log and to the pool.
     disk: Vec<f64>,
     process: Vec<f64>,
     log: Vec<f64>,
@@ -148,7 +148,8 @@ impl<E: Held> Open<E> {
     }
 }
 
-/// A file whose pages are overwritten, which changes nothing but them: what a disk takes at least for a change that is to last.
+/// A file whose pages are overwritten, which changes nothing but them: what a disk takes at least for a change that is
+/// to last.
 struct Overwritten {
     file: File,
     written: u64,
@@ -225,7 +226,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<()> {
 fn one_repeat<E: Held>(plan: &Plan, entry: E, repeat: u32, sides: &mut [Side], overwrites: &mut Times) -> Outcome<()> {
     let seed = plan.seed.wrapping_add(repeat.into());
     let open = |contestant, path: &Path, journal| Open::new(plan, entry, seed, contestant, path, journal);
-    // Of different directories. What is open is closed before its files are removed.
+    // One directory for each side. What is open is closed before its files are removed.
     let mut places: Vec<(Scratch, PathBuf)> = Vec::new();
     for _ in &*sides {
         let mut scratch = Scratch::new(plan.site.place.directory())?;
@@ -235,7 +236,7 @@ fn one_repeat<E: Held>(plan: &Plan, entry: E, repeat: u32, sides: &mut [Side], o
     let mut turns: Vec<(&mut Side, &Path)> =
         sides.iter_mut().zip(&places).map(|(side, (_, path))| (side, &**path)).collect();
     if repeat % 2 == 1 {
-        // Whoever comes first has an idle disk.
+        // The side that comes first has an idle disk.
         turns.reverse();
     }
     for (side, path) in turns {

@@ -142,7 +142,7 @@ impl Entry for Bytes {
         buffer
     }
 
-    /// Not the empty string, which not every store takes.
+    /// The least key: one byte, because not every store takes the empty string.
     fn least() -> &'static [u8] {
         &[0]
     }

@@ -1,5 +1,5 @@
-//! What a journal costs, next to a pool without one: the time of operations, the bytes that are written, and how long the slowest
-//! gets take while a thread updates, and its changes are written to the disk.
+//! What a journal costs, next to a pool without one: the time of operations, the bytes that are written, and how long
+//! the slowest gets take while a thread updates, and its changes are written to the disk.
 
 use crate::clock::{self, Runs, Spent, Tick, Times};
 use crate::media::{self, Staged};
@@ -27,8 +27,8 @@ const OPERATIONS: [(Mix, f64); 3] = [(Mix::Insert, 1.4), (Mix::Get, 1.05), (Mix:
 /// How many times as long as without a journal the 999th of 1000 gets may take, beside a thread that updates.
 const TAIL_GOAL: f64 = 1.5;
 
-/// What the threads do while slow gets are looked for. Updates take up to twice as long as gets; there are more of them, so
-/// that they do not end first.
+/// What the threads do while slow gets are looked for. Updates take up to twice as long as gets; there are more of
+/// them, so that they do not end first.
 const BESIDE: [Mix; 3] = [Mix::Get, Mix::Update, Mix::Update];
 
 /// Gets in a round, at most. They take much longer than the time between two syncs.
@@ -91,7 +91,8 @@ fn sides(plan: &Plan, contestant: Contestant, load: &Workload) -> Outcome<Vec<St
     SIDES.into_iter().map(new).collect()
 }
 
-/// Waits until all that a side has done is on the disk, if it has a journal. So no side works while it is another one's turn.
+/// Waits until all that a side has done is on the disk, if it has a journal. So no side works while it is another one's
+/// turn.
 fn settle(pool: &Option<Pool>, fault: &Fault) {
     if let Some(pool) = pool.as_ref().filter(|pool| pool.durability() == Domain::Journal) {
         fault.note(pool.sync());

@@ -131,8 +131,8 @@ impl Chooser {
                 let far = self.random.below(n);
                 self.random.below(far + 1)
             }
-            // Ranks may be greater, where several threads share the keys. They go round, so that the furthest key is not
-            // where all of these end; that nearer ones come more often stays true.
+            // Ranks may be greater, where several threads share the keys. They go round, so that the furthest key is
+            // not where all of these end; that nearer ones come more often stays true.
             Some(rank) => rank % n,
         }
     }

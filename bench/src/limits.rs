@@ -1,5 +1,5 @@
-//! What the machine takes for the parts of an operation, whatever the code does: the physical limits next to which the times of
-//! operations stand.
+//! What the machine takes for the parts of an operation, whatever the code does: the physical limits next to which the
+//! times of operations stand.
 //!
 //! Misses are those of the memory in which a pool lies, as large as that of a tree of so many keys.
 

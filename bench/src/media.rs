@@ -85,8 +85,8 @@ pub(crate) fn with(options: Options, capacity: Option<u64>, journal: Option<Jour
     journal.into_iter().fold(options, Options::journal)
 }
 
-/// Opens NV-Store in this file, which is created if there is a `capacity`. It has four times as much space as a pool: versions
-/// that were replaced stay until their leaf is full.
+/// Opens NV-Store in this file, which is created if there is a `capacity`. It has four times as much space as a pool:
+/// versions that were replaced stay until their leaf is full.
 pub(crate) fn nv_store<T>(
     path: &Path,
     capacity: Option<u64>,

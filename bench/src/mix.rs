@@ -7,9 +7,10 @@ use clap::ValueEnum;
 pub enum Mix {
     /// New keys into an empty tree
     Insert,
-    /// The same in batches of 1000: one transaction each where the contestant has them; per entry
+    /// New keys into an empty tree, in batches of 1000: one transaction each where the contestant has transactions; per
+    /// entry
     Batch,
-    /// The same in batches of 16
+    /// New keys into an empty tree, in batches of 16
     #[value(name = "batch16")]
     Batch16,
     /// Random keys that are there

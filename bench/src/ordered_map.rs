@@ -104,9 +104,9 @@ pub(crate) trait OrderedMap<E: Entry = Words>: Sync {
 /// Bytes that a tree of this crate takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Space {
-    /// Of its pool.
+    /// Bytes of its pool.
     pub(crate) pool: u64,
-    /// Of memory, for the shadows of leaves and the index.
+    /// Bytes of memory, for the shadows of leaves and the index.
     pub(crate) memory: u64,
 }
 

@@ -41,7 +41,7 @@ pub(crate) trait Trial {
         self.each(&[mix])
     }
 
-    /// The same of several phases: the threads take these in turn.
+    /// The work of several phases, one piece per thread: the threads take the phases in turn.
     fn each(&mut self, mixes: &[Mix]) -> Vec<Work<'_>>;
 
     /// Makes each phase a round: one of so many parts of what it would do otherwise.
@@ -126,7 +126,8 @@ struct Worker<E: Entry> {
     share: u64,
     /// How many operations a phase has that inserts all keys.
     inserts: u64,
-    /// The first of its keys that is in the subject; those from there up to, but not including, `end` are.
+    /// The first of the thread's keys that is in the subject: the keys from `start` up to, but not including, `end`
+    /// are.
     start: u64,
     end: u64,
     /// The number of all keys that are there after the first phase.

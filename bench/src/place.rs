@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// A directory on a disk: the temporary one, or that of what is compiled here.
+    /// A directory on a disk: the temporary one, the target directory, or this one.
     pub(crate) fn disk() -> Outcome<Self> {
         let directories = [std::env::temp_dir(), "target".into(), ".".into()];
         let disk = directories.into_iter().find(|directory| directory.is_dir() && !is_memory(directory));

@@ -86,7 +86,7 @@ impl Contestant {
         }
     }
 
-    /// The same, to be told so at each change.
+    /// This contestant; if it is a store, it is told to wait for the disk at each change.
     pub(crate) fn durable(mut self) -> Self {
         if let Self::Peer(peer) = &mut self {
             peer.make_durable();
@@ -167,7 +167,7 @@ impl Plan {
         Subject { label: contestant.label(), path, key: self.key, value: self.value, capacity, journal }
     }
 
-    /// Says in a row of JSON who and what is measured.
+    /// Says in a row of JSON which contestant is measured, and with which keys and values.
     pub(crate) fn describe(&self, contestant: Contestant, row: &mut Value) {
         let (key_bytes, value_bytes) = self.kind().lens();
         let (node_bytes, index) = contestant.node();

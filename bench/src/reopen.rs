@@ -1,6 +1,6 @@
-//! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`; with a journal, also after a loss
-//! of power. That leaves what is on the disk, and may leave nothing of the ring: a process is killed, and its ring removed. Everything else is still in the
-//! system's caches, so no disk is read.
+//! How long it takes until a pool answers again: after an orderly close, and after `SIGKILL`; with a journal, also
+//! after a loss of power. That leaves what is on the disk, and may leave nothing of the ring: a process is killed, and
+//! its ring removed. Everything else is still in the system's caches, so no disk is read.
 
 use crate::clock;
 use crate::entry::with_entry;
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The limit that the project promises for ten million keys.
+/// The limit that the project promises for ten million keys, after a close.
 const CLEAN_LIMIT: Duration = Duration::from_millis(10);
-/// The same limit after a kill: without a journal, and with one.
+/// The limits that the project promises for ten million keys after a kill: without a journal, and with one.
 const DIRTY_LIMITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(250)];
-/// The same limit after a loss of power.
+/// The limit that the project promises for ten million keys after a loss of power.
 const POWER_LIMIT: Duration = Duration::from_millis(600);
 
 /// Keys that are looked up again after each reopen.
@@ -31,7 +31,8 @@ const SAMPLE: u64 = 1000;
 
 /// Keys that a worker inserts, at least, before it is killed.
 const BEFORE_THE_KILL: u64 = 1000;
-/// The share of all keys that a worker inserts before it is killed if it has a journal, whose log should have something to apply.
+/// The share of all keys that a worker inserts before it is killed if it has a journal, whose log should have something
+/// to apply.
 const BEFORE_THE_CUT: u64 = 20;
 
 /// The times of one reopen.

@@ -19,7 +19,7 @@ const OPERATIONS: [(Mix, Option<f64>); 3] = [(Mix::Get, Some(1.2)), (Mix::Insert
 #[derive(Default)]
 struct Found {
     times: [Times; 2],
-    /// Those of the first round, in which most of the leaves are copied that are changed.
+    /// The times of the first round, in which most of the leaves that are changed are copied.
     first: [Times; 2],
 }
 
@@ -63,7 +63,7 @@ fn measure(plan: &Plan, contestant: Contestant) -> Outcome<[Found; 3]> {
             side.trial.divide(ROUNDS);
         }
         for (&(mix, _), found) in OPERATIONS.iter().zip(&mut found) {
-            // Each operation has a snapshot of its own, of which nothing is copied yet.
+            // Each operation has a snapshot of its own, for which nothing is copied yet.
             let pool = sides[1].pool.clone().ok_or("no pool")?;
             let snapshot = pool.snapshot();
             let spent = turns::take(2, |side, _| clock::spend(plan.batch, sides[side].trial.work(mix)));

@@ -137,7 +137,7 @@ fn measure(plan: &Plan, index: IndexKind, case: Case) -> Outcome<([Found; 2], Op
     let mut domain = None;
     for repeat in 0..plan.repeat {
         let seed = plan.seed.wrapping_add(repeat.into());
-        // Of different directories. The pools are closed before their files are removed.
+        // One directory for each side. The pools are closed before their files are removed.
         let mut places = [Scratch::new(plan.site.place.directory())?, Scratch::new(plan.site.place.directory())?];
         let mut sides = Vec::new();
         for (how, place) in How::ALL.into_iter().zip(&mut places) {

@@ -2,8 +2,8 @@
 
 use crate::clock::Spent;
 
-/// Rounds of a repeat. One of 50,000 operations takes ten milliseconds: much longer than it takes to have a side's memory
-/// in the caches again, and much shorter than the minutes for which other tenants slow a machine down.
+/// Rounds of a repeat. One of 50,000 operations takes ten milliseconds: much longer than it takes to have a side's
+/// memory in the caches again, and much shorter than the minutes for which other tenants slow a machine down.
 pub(crate) const ROUNDS: u64 = 20;
 
 /// The operations of a round, if a repeat has so many.
@@ -16,7 +16,7 @@ pub(crate) fn take(sides: usize, mut round: impl FnMut(usize, u64) -> Spent) -> 
     let mut spent: Vec<Vec<Spent>> = (0..sides).map(|_| Vec::new()).collect();
     for number in 0..ROUNDS {
         for turn in 0..sides {
-            // Who comes first, alternates.
+            // The side that comes first alternates.
             let side = if number % 2 == 0 { turn } else { sides - 1 - turn };
             spent[side].push(round(side, number));
         }

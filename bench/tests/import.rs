@@ -91,7 +91,8 @@ fn every_database_of_lmdb_becomes_a_map() {
     assert!(error.contains("a.pool: tree 'empty' is already there"), "{error}");
 }
 
-/// Numbers in the order of this machine, and keys that are ordered from their last byte on: the order of a map is that of bytes.
+/// Numbers in the order of this machine, and keys that are ordered from their last byte on: the order of a map is that
+/// of bytes.
 #[test]
 fn other_orders_of_lmdb_do_not_matter() {
     let dir = tempfile::tempdir().unwrap();

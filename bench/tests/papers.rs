@@ -1,5 +1,6 @@
-//! The tables of `docs/papers.md` between markers, and the pictures in `docs/figures/`, are made from `docs/papers/*.jsonl`,
-//! which `scripts/papers.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes them.
+//! The tables of `docs/papers.md` between markers, and the pictures in `docs/figures/`, are made from
+//! `docs/papers/*.jsonl`, which `scripts/papers.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes
+//! them.
 
 mod marked;
 

@@ -1,6 +1,6 @@
 //! The tables of `docs/benchmarks.md` and of the README that stand between markers are generated from
-//! `docs/benchmarks/*.jsonl`, which `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1` writes
-//! them. A marker names results, and perhaps mixes: `words words-10m: insert get`.
+//! `docs/benchmarks/*.jsonl`, which `scripts/measure.sh` fills. They are never edited by hand. `BRISTLECONE_WRITE=1`
+//! writes them. A marker names results, and perhaps mixes: `words words-10m: insert get`.
 
 mod marked;
 
@@ -24,7 +24,7 @@ fn number(value: f64) -> String {
     fraction.map_or(whole.clone(), |fraction| format!("{whole}.{fraction}"))
 }
 
-/// What a row of a table is about: keys, bytes of a value, the number of keys, and who took part.
+/// What a row of a table is about: keys, bytes of a value, the number of keys, and which contestant took part.
 fn subject(line: &Value) -> [String; 4] {
     let text = |key: &str| line[key].as_str().map_or_else(|| line[key].to_string(), str::to_owned);
     let names = ["layout", "peer", "reference"];
@@ -207,8 +207,8 @@ fn timed(line: &Value, mix: &str) -> String {
     }
 }
 
-/// Whether a column holds times of operations, which are compared with those of the first row about the same keys: those
-/// are named after their mix.
+/// Whether a column holds times of operations, which are compared with those of the first row about the same keys:
+/// those are named after their mix.
 fn is_compared(column: &str) -> bool {
     let mix = column.split_once(", ").map_or(column, |(mix, _)| mix);
     Mix::from_str(mix, false).is_ok()

@@ -2,7 +2,8 @@
 //! or not at all, and the tree goes on from there.
 //!
 //! ```text
-//! 0      bits 0 to 4 the tree, bit 5 whether its values are records, bit 6 the memory model, bit 7 whether pairs are whole
+//! 0      bits 0 to 4 the tree, bit 5 whether its values are records, bit 6 the memory model, bit 7
+//!        whether pairs are whole
 //! 1      goes into what each crash leaves
 //! ...    operations, two bytes each
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 0      the kind of the tree
-//! 1      bit 0 records, bit 1 closed or in use, bit 2 the bytes are the pool itself, bit 3 checksums made right, bits 4
-//!        to 6 what keys are that are byte strings
+//! 1      bit 0 records, bit 1 closed or in use, bit 2 the bytes are the pool itself, bit 3 checksums made right,
+//!        bits 4 to 6 what keys are that are byte strings
 //! 2      how many faults follow
 //! ...    faults: word 16, how 8, value 8 (how says where the rest of the value comes from)
 //! ...    what is done then, a byte or three each

@@ -7,8 +7,8 @@
 //! 1      that of the second; bits 6 and 7: whether the first, the second holds records
 //! 2      the pool: 16 KiB, and a KiB more for each 1; bit 6: snapshots may expire; bit 7: 512 KiB, for long keys
 //! ...    if there are keys that are byte strings: some of these
-//! ...    operations: a verb (bit 7: on the second tree; bit 5: on both; then bit 6: that tree is closed before), and what it
-//!        takes
+//! ...    operations: a verb (bit 7: on the second tree; bit 5: on both; then bit 6: that tree is closed before),
+//!        and what it takes
 //! ```
 
 use crate::Seeds;
@@ -340,8 +340,8 @@ pub(crate) fn done<T>(result: Result<T>) -> bool {
     }
 }
 
-/// Each kind is filled, thinned out, cleared and loaded, closed and torn down in between, with its neighbour beside it. Those
-/// that take part in transactions and snapshots are changed together, while snapshots look on.
+/// Each kind is filled, thinned out, cleared and loaded, closed and torn down in between, with its neighbour beside it.
+/// Those that take part in transactions and snapshots are changed together, while snapshots look on.
 pub fn seeds() -> Seeds {
     let start = |kind: u32, neighbour: u32, size: u32| {
         let records = (kind % 4) << 6;
@@ -377,7 +377,8 @@ pub fn seeds() -> Seeds {
         let size = if n == 24 { 148 } else { 20 + n % 2 * 64 };
         let mut bytes = start(table(n), table(n / 5 + n), size);
         fill(&mut bytes, n);
-        // A transaction that reads, writes runs, is overtaken where it has not read, and gives one of the trees another name.
+        // A transaction that reads, writes runs, is overtaken where it has not read, and gives one of the trees another
+        // name.
         let calm = [32, 8, 4, 3, 135, 0, 90, 6, 0, 3, n, 7, 128, 7, 9, 15, 11, 120, 14, 15, 2, 4, n * 3, 1];
         // One that is overtaken where it has read.
         let conflict = [32, 4, 4, n * 37, 132, n * 37, 0, 1, 4, 11, n * 37, 1];

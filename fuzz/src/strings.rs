@@ -67,8 +67,8 @@ impl Strings {
     }
 }
 
-/// Inputs that describe strings: none, and so zeros; words; long ones with the same start; zeros and greatest bytes; and
-/// one that is as long as may be.
+/// Inputs that describe strings: none, and so zeros; words; long ones with the same start; zeros and greatest bytes;
+/// and one that is as long as may be.
 pub(crate) const SEEDS: [&[u8]; 5] = [
     &[0],
     &[3, 0, 0, 0, 4, b'p', b'e', b'a', b'r', 2, 0, 0, 2, b'a', b'r', 0, 0, 0, 5, b'a', b'p', b'p', b'l', b'e'],

@@ -61,7 +61,7 @@ enum Refusal {
 
 /// What the trees are called, and what they will be called; `None` is one that is not there.
 struct Names {
-    /// Those of trees that are not there, but that somebody may create.
+    /// The names of trees that are not there, but that somebody may create.
     reserved: Vec<&'static str>,
     after: [Option<&'static str>; 2],
     is_open: [bool; 2],

@@ -1,5 +1,5 @@
-//! Trees whose types are chosen at run time: every layout with every index, with numbers and with records as values, and
-//! with numbers or byte strings as keys.
+//! Trees whose types are chosen at run time: every layout with every index, with numbers and with records as values,
+//! and with numbers or byte strings as keys.
 
 use crate::strings::Strings;
 use crate::tables::Tabled;

@@ -162,8 +162,8 @@ unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
 
 /// If the pair is `current`, replaces it with `new`. Returns the old value. Atomic, acquire and release.
 ///
-/// A function of its own, in assembler throughout, because `casp` needs even register pairs, which inline assembler cannot ask
-/// for. AAPCS64: `at` in x0, `current` in x1 and x2, `new` in x3 and x4; the result in x0 and x1.
+/// A function of its own, in assembler throughout, because `casp` needs even register pairs, which inline assembler
+/// cannot ask for. AAPCS64: `at` in x0, `current` in x1 and x2, `new` in x3 and x4; the result in x0 and x1.
 type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: Words, new: Words) -> Words;
 
 /// # Safety

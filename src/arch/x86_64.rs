@@ -160,8 +160,8 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
 
 /// If the pair is `current`, replaces it with `new`. Returns the old value. Atomic, a full barrier.
 ///
-/// A function of its own, in assembler throughout, because `cmpxchg16b` needs `rbx`, which inline assembler must not name.
-/// System V: `at` in rdi, `current` in rsi and rdx, `new` in rcx and r8; the result in rax and rdx.
+/// A function of its own, in assembler throughout, because `cmpxchg16b` needs `rbx`, which inline assembler must not
+/// name. System V: `at` in rdi, `current` in rsi and rdx, `new` in rcx and r8; the result in rax and rdx.
 ///
 /// # Safety
 ///

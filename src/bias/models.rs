@@ -1,5 +1,5 @@
-//! loom models of the bias, with all that weak memory may do: threads take two locks in turn, one by one, while the bias
-//! moves from one to the other until the locks are shared.
+//! loom models of the bias, with all that weak memory may do: threads take two locks in turn, one by one, while the
+//! bias moves from one to the other until the locks are shared.
 
 use super::Bias;
 use crate::delay::{Validation, leave_out};
@@ -30,7 +30,7 @@ impl State {
         self.locks[i].lock.unlock(was, Leave::Ready);
     }
 
-    /// The same, if the lock is free.
+    /// Adds one, by a load and a store, if the lock is soon free. Returns how much it has added.
     fn try_add(&self, i: usize) -> u64 {
         let Some(was) = self.locks[i].lock.lock_soon(&self.bias) else { return 0 };
         let sum = self.sums[i].load(Ordering::Relaxed);

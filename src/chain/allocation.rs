@@ -70,8 +70,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.fill(block, (N::BYTES / LINE) as u32, new)
     }
 
-    /// Creates a node that is to replace `old` in the chain (K4, K6): with the same range, neighbour, size and stamp, and
-    /// these entries. `None` if there is no block for it. Flushed, but not fenced.
+    /// Creates a node that is to replace `old` in the chain (K4, K6): with the same range, neighbour, size and stamp,
+    /// and these entries. `None` if there is no block for it. Flushed, but not fenced.
     pub(crate) fn create_in_place_of(
         &self,
         old: &Locked<'_, N>,

@@ -24,14 +24,15 @@ struct Counter {
 }
 
 impl Counter {
-    /// For the owner of the shard. A thread that sees what `order` publishes sees the addition.
+    /// Adds to the owner's part. Only the owner of the shard calls this. A thread that sees what `order` publishes sees
+    /// the addition.
     #[inline(always)]
     fn add_to_own(&self, more: u64, order: Ordering) {
         // A load and a store: nobody else stores, but for `set`, while nobody may add.
         self.own.store(self.own.load(Ordering::Relaxed).wrapping_add(more), order);
     }
 
-    /// The same for all threads.
+    /// Adds to the common part, as any thread may. A thread that sees what `order` publishes sees the addition.
     fn add(&self, more: u64, order: Ordering) {
         self.common.fetch_add(more, order);
     }
@@ -219,7 +220,8 @@ mod tests {
         }
     }
 
-    /// The same without end: no exact number can be told, but nothing wraps.
+    /// Before every look at a shard, an entry is added in one shard and removed in another. No exact number can be
+    /// told, but no sum wraps.
     #[test]
     fn a_sum_never_wraps() {
         for (to, from) in (0..SHARDS * SHARDS).map(|i| (i / SHARDS, i % SHARDS)) {

@@ -1,15 +1,16 @@
 //! Frozen leaves: what open snapshots see where a chain has changed since.
 //!
-//! A leaf that changes for the first time since the newest snapshot was opened is first copied, and its *stamp*, a word for
-//! each block, is set to the instant of that snapshot. Copies are kept by the ranges that their leaves owned, so it does not
-//! matter what becomes of the leaves. For each open snapshot with the instant `s`:
+//! A leaf that changes for the first time since the newest snapshot was opened is first copied, and its *stamp*, a word
+//! for each block, is set to the instant of that snapshot. Copies are kept by the ranges that their leaves owned, so it
+//! does not matter what becomes of the leaves. For each open snapshot with the instant `s`:
 //!
 //! - F1: a leaf with a stamp below `s` is as it was when the snapshot was opened.
-//! - F2: each key of any other leaf lies in a frozen leaf of an instant of at least `s`. Of these, the one with the least
-//!   instant has what the snapshot sees.
+//! - F2: each key of any other leaf lies in a frozen leaf of an instant of at least `s`. Of these, the one with the
+//!   least instant has what the snapshot sees.
 //! - F3: the frozen leaves of one instant own disjoint ranges.
 //!
-//! The stamp of a leaf is read and written like its other fields: by readers under its version, by writers under its lock.
+//! The stamp of a leaf is read and written like its other fields: by readers under its version, by writers under its
+//! lock.
 
 use super::{Chain, Locked, View};
 use crate::delay::{Validation, is_left_out};
@@ -85,7 +86,7 @@ fn owner<'l, K: Keys>(leaves: &'l Leaves<K>, key: K::Ref<'_>) -> Option<&'l Kept
     K::floor(leaves, key).filter(|kept| K::reaches(&kept.leaf.edges, key))
 }
 
-/// Those that own keys of a leaf of another instant.
+/// The leaves that own keys of a leaf of another instant.
 fn sharing<'l, K: Keys>(leaves: &'l Leaves<K>, leaf: &'l FrozenLeaf<K>) -> impl Iterator<Item = &'l Kept<K>> {
     let low = K::low(&leaf.edges);
     let first = owner::<K>(leaves, K::as_ref(low.borrow()));
@@ -112,14 +113,15 @@ impl<K: Keys> Frozen<K> {
         at.range(instant..).find_map(|(_, leaves)| owner::<K>(leaves, key)).map(|kept| Arc::clone(&kept.leaf))
     }
 
-    /// Retires the record of a key, to which its slot no longer points, together with the frozen leaf that does. `stamp` is
-    /// the one that the leaf of the slot had at that change. Returns false if there is no such frozen leaf.
+    /// Retires the record of a key, to which its slot no longer points, together with the frozen leaf that does.
+    /// `stamp` is the one that the leaf of the slot had at that change. Returns false if there is no such frozen leaf.
     pub(crate) fn retire(&self, key: K::Ref<'_>, record: u64, stamp: u64) -> bool {
         if stamp == 0 || self.is_empty() {
             return false;
         }
         let mut at = self.at.write();
-        // The leaf as it was last frozen before the change. If that does not have the record, an older one does not either.
+        // The leaf as it was last frozen before the change. If that does not have the record, an older one does not
+        // either.
         for leaves in at.range_mut(..=stamp).rev().map(|(_, leaves)| leaves) {
             if let Some(Kept { leaf, .. }) = owner::<K>(leaves, key) {
                 let low = leaf.has_record(record).then(|| K::low(&leaf.edges));
@@ -141,10 +143,11 @@ impl<K: Keys> Frozen<K> {
         self.at.read().values().flat_map(BTreeMap::values).any(|kept| !kept.retired.is_empty())
     }
 
-    /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
+    /// Drops the frozen leaves that no open snapshot can see. `open`: their instants, ascending.
     pub(crate) fn thaw(&self, open: &[u64]) -> Thawed {
         let mut thawed = Thawed::default();
-        // Whoever freezes for a snapshot has the lock before, or sees that another one is the newest.
+        // A thread that freezes a leaf for a snapshot has this lock before, or sees that another snapshot is the
+        // newest.
         let mut at = self.at.write();
         // A slow thread may have frozen a leaf for a snapshot that was closed even before.
         let closed: Vec<u64> = at.keys().copied().filter(|instant| open.binary_search(instant).is_err()).collect();
@@ -156,13 +159,13 @@ impl<K: Keys> Frozen<K> {
         thawed
     }
 
-    /// Passes on leaves that were frozen for a snapshot that is closed to the next older one that is open. It sees those in
-    /// them whose keys it has not frozen itself.
+    /// Passes on leaves that were frozen for a snapshot that is closed to the next older one that is open. It sees
+    /// those in them whose keys it has not frozen itself.
     ///
     /// # Complexity
     ///
-    /// In proportion to the smaller of the two sets, and to what is given up: in whatever order snapshots are closed, no leaf
-    /// is moved often.
+    /// In proportion to the smaller of the two sets, and to what is given up: in whatever order snapshots are closed,
+    /// no leaf is moved often.
     fn pass_on(&self, mut leaves: Leaves<K>, older: Option<(u64, &mut Leaves<K>)>, thawed: &mut Thawed) {
         let Some((older, own)) = older else {
             leaves.into_values().for_each(|kept| self.give_up(kept, &mut Leaves::<K>::new(), thawed));
@@ -214,8 +217,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if N::POLICY.in_snapshots { self.pool.instants.newest() } else { 0 }
     }
 
-    /// Keeps a leaf as it is for the snapshot with this instant, if it has not changed since that was opened. Returns the
-    /// stamp that the leaf has then; 0 if there is no snapshot.
+    /// Keeps a leaf as it is for the snapshot with this instant, if it has not changed since that was opened. Returns
+    /// the stamp that the leaf has then; 0 if there is no snapshot.
     #[inline(always)]
     pub(crate) fn freeze(&self, node: &Locked<'_, N>, newest: u64) -> u64 {
         if newest == 0 { 0 } else { self.freeze_now(node, newest) }
@@ -256,16 +259,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if N::POLICY.in_snapshots { self.stamp(node.at).load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Gives a new leaf, which takes over keys of another one, the stamp of that. Its block may have been another leaf's.
+    /// Gives a new leaf, which takes over keys of another one, the stamp of that. Its block may have been another
+    /// leaf's.
     pub(super) fn stamp_like(&self, new: &Locked<'_, N>, old: &Locked<'_, N>) {
         if N::POLICY.in_snapshots {
             self.stamp(new.at).store(self.stamp_of(old), Ordering::Relaxed);
         }
     }
 
-    /// Gives two leaves, each of which takes over keys of the other, the greater one of their stamps: so no frozen leaf with
-    /// keys of a leaf has a greater instant than the leaf's stamp. Both are frozen for the newest snapshot, so the stamps
-    /// differ only if that is older than one which has just been closed.
+    /// Gives two leaves, each of which takes over keys of the other, the greater one of their stamps: so no frozen leaf
+    /// with keys of a leaf has a greater instant than the leaf's stamp. Both are frozen for the newest snapshot, so the
+    /// stamps differ only if that is older than one which has just been closed.
     pub(super) fn stamp_both(&self, left: &Locked<'_, N>, right: &Locked<'_, N>) {
         if N::POLICY.in_snapshots {
             let stamp = self.stamp_of(left).max(self.stamp_of(right));

@@ -175,8 +175,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }
 
-    /// The same for a thread that has locked other nodes, and therefore does not wait; `None` also if another thread has
-    /// the lock.
+    /// Locks a node for writing if its lock is soon free, for a thread that has locked other nodes, and therefore does
+    /// not sleep. `None` if the node left the chain, or if another thread keeps the lock.
     pub(crate) fn try_lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
         let Some(was) = shadow.lock.lock_soon(&self.bias) else { return Ok(None) };
@@ -191,7 +191,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.validate(version))
     }
 
-    /// Whether the node still has this version. Waits for a thread that has the lock, because that may leave the node as it was.
+    /// Whether the node still has this version. Waits for a thread that has the lock, because that may leave the node
+    /// as it was.
     #[cold]
     pub(crate) fn is_unchanged(&self, at: u64, version: Version) -> bool {
         self.shadow_at_once(at).is_some_and(|shadow| shadow.lock.optimistic_read() == version)
@@ -214,8 +215,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Some(locked))
     }
 
-    /// Only the process that opened the pool may finish recovery. (A child must not even try to take a lock: the thread that
-    /// owned the bias at the fork is not there.)
+    /// Only the process that opened the pool may finish recovery. (A child must not even try to take a lock: the thread
+    /// that owned the bias at the fork is not there.)
     pub(crate) fn may_touch(&self, at: u64) -> Result<(), Broken> {
         if self.medium().forked() { Err(Broken::new(at, "a node that was not read before the fork")) } else { Ok(()) }
     }

@@ -53,7 +53,7 @@ pub(crate) struct Chain<N: Node, M: Medium> {
     /// The logarithm of the size of a segment. Each search needs it, and finds it here at once.
     shift: u32,
     shared: Shared<N>,
-    /// Of the locks of all nodes.
+    /// The bias of the locks of all nodes.
     pub(crate) bias: Bias,
     /// Present if values, or keys and values, are records.
     pub(crate) records: Option<Records>,
@@ -127,8 +127,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The shadow of a block of this chain. `at` must have been accepted.
     ///
     /// The first look at a block that was in use before the open makes its shadow. If there is no memory for it, the
-    /// process is aborted, as wherever else memory is missing: the tree is not damaged, and a reader has no other answer.
-    /// (For blocks that are taken, [`take`](Self::take) made them, or failed.)
+    /// process is aborted, as wherever else memory is missing: the tree is not damaged, and a reader has no other
+    /// answer. (For blocks that are taken, [`take`](Self::take) made them, or failed.)
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
         match self.shadow_at_once(at) {
@@ -184,7 +184,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         unsafe { self.shadows.stamp(segment, index, at) }
     }
 
-    /// Of a block whose shadow was made with those of others, while another thread made more stamps with its own.
+    /// The stamp of a block whose shadow was made with the shadows of other blocks, but whose stamp was not made yet.
+    /// Makes it.
     #[cold]
     #[inline(never)]
     fn first_stamp(&self, at: u64) -> &AtomicU64 {
@@ -198,7 +199,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.stamp_at_once(at).into_iter().for_each(arch::prefetch_of);
     }
 
-    /// The segment of a block, and its number there. A segment has more blocks than that, if the last one may reach beyond it.
+    /// The segment of a block, and its number there. A segment has more blocks than that, if the last one may reach
+    /// beyond it.
     #[inline(always)]
     fn place(&self, at: u64) -> (usize, usize) {
         let segment = at >> self.shift;

@@ -1,5 +1,5 @@
-//! loom models of the order on which snapshots rely, with all that weak memory may do: a writer locks a leaf and then looks for
-//! the newest snapshot; a snapshot is opened and then looks at the lock.
+//! loom models of the order on which snapshots rely, with all that weak memory may do: a writer locks a leaf and then
+//! looks for the newest snapshot; a snapshot is opened and then looks at the lock.
 
 use crate::bias::Bias;
 use crate::delay::{Validation, leave_out};

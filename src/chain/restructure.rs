@@ -7,8 +7,8 @@ use crate::node::{Entry, FenceOf, Keys, NEXT, Node, RangeOf, RefOf, SplitInPlace
 use crate::pool::blocks::Taken;
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
-    /// Inserts `new` into a full node, which the caller has frozen, by splitting it. Returns the right node, which the caller must post to the index.
-    /// The change is durable when this returns.
+    /// Inserts `new` into a full node, which the caller has frozen, by splitting it. Returns the right node, which the
+    /// caller must post to the index. The change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -26,8 +26,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(right)
     }
 
-    /// Splits a full node. If `new`, a key and its value, belongs to the right half, it is inserted there. Otherwise its
-    /// place in the left half is returned with the right node.
+    /// Splits a full node. If `new`, a key and its value, belongs to the right half, it is inserted there. Otherwise
+    /// its place in the left half is returned with the right node.
     ///
     /// The split is in the middle, unless keys ascend or descend; then the full node stays full. Keys ascend if `new`
     /// lies beyond all others at the end of the chain, or in a node that was itself begun by an ascending split: the
@@ -62,8 +62,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok((right, place))
     }
 
-    /// Takes the block for a new right neighbour. Requests it, and whatever else a split reads or writes last, so that these
-    /// are there when the entries have been sorted.
+    /// Takes the block for a new right neighbour. Requests it, and whatever else a split reads or writes last, so that
+    /// these are there when the entries have been sorted.
     fn take_for_split(&self, left: &Locked<'_, N>) -> Result<Taken, Fault> {
         let next = self.medium().load(left.at + NEXT);
         if self.has(next) {
@@ -74,8 +74,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(block)
     }
 
-    /// Gives the entries from `border` on to a new right neighbour, in this block. It gets the entries in `moved`: these, and perhaps new
-    /// ones.
+    /// Gives the entries from `border` on to a new right neighbour, in this block. It gets the entries in `moved`:
+    /// these, and perhaps new ones.
     fn cut_off<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -108,9 +108,9 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(right)
     }
 
-    /// Splits a node that has no room for the entries in `new`, which ascend, and are not in it. Afterwards it has room for
-    /// those that it still owns. The content of the tree does not change. Returns the right node, which the caller must
-    /// post to the index, and which may have to be split in turn. The change is durable when this returns.
+    /// Splits a node that has no room for the entries in `new`, which ascend, and are not in it. Afterwards it has room
+    /// for those that it still owns. The content of the tree does not change. Returns the right node, which the caller
+    /// must post to the index, and which may have to be split in turn. The change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -142,8 +142,9 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.cut_off(left, block, 0, &border, &moved, is_last)
     }
 
-    /// Merges two neighbours into one node, or moves entries between them: with `in_left`, until the left one has so many,
-    /// and without it, if they do not fit into one, until both have as many. The change is durable when this returns.
+    /// Merges two neighbours into one node, or moves entries between them: with `in_left`, until the left one has so
+    /// many, and without it, if they do not fit into one, until both have as many. The change is durable when this
+    /// returns.
     ///
     /// The caller must have durably withdrawn the right node from the index. Returns the right node that must be posted
     /// to the index now, if there is one.
@@ -198,8 +199,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         Ok(())
     }
 
-    /// Redistributes the entries of two neighbours, so that left has `in_left` of them, or half: right is replaced by a new
-    /// node with another `low`. The change is durable when this returns.
+    /// Redistributes the entries of two neighbours, so that left has `in_left` of them, or half: right is replaced by a
+    /// new node with another `low`. The change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -264,9 +265,9 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 const BETWEEN: usize = 64;
 
 impl<N: Node, M: Medium> Chain<N, M> {
-    /// Notes in the left neighbour of the node at `at` that the index knows this node. The left neighbour is the node at
-    /// `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain. False if the left
-    /// neighbour is not found from there: the node at `from` may have left the chain before.
+    /// Notes in the left neighbour of the node at `at` that the index knows this node. The left neighbour is the node
+    /// at `from`, or one that a split put between the two. The caller keeps nodes from leaving the chain. False if the
+    /// left neighbour is not found from there: the node at `from` may have left the chain before.
     pub(crate) fn caught_up(&self, from: u64, at: u64) -> Result<bool, Broken> {
         if !N::Keys::MARKS_LAG {
             return Ok(true);
@@ -292,8 +293,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         left.set_range(N::Keys::lagging(left.range(), false));
     }
 
-    /// Takes the right neighbour out of the chain and frees it. The entries of it that must be kept are already in
-    /// left. The change is durable when this returns.
+    /// Takes the right neighbour out of the chain and frees it. Those of its entries that must be kept are already in
+    /// `left`. The change is durable when this returns.
     ///
     /// # Complexity
     ///
@@ -305,7 +306,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(())
     }
 
-    /// The same, where `next` is known to be the right neighbour of `right`, and `wider` the range of both.
+    /// Takes `right`, the right neighbour of `left`, out of the chain and frees it. `next` is the right neighbour of
+    /// `right`, and `wider` the range of both nodes.
     fn take_out(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>, next: Option<u64>, wider: RangeOf<N>) {
         self.link(left, next.unwrap_or(0));
         left.set_range(wider);

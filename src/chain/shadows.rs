@@ -1,8 +1,8 @@
-//! Shadows by block: a row for each segment in which a block of the chain was looked at. A chain that has a few blocks has the
-//! beginning of a row.
+//! Shadows by block: a row for each segment in which a block of the chain was looked at. A chain that has a few blocks
+//! has the beginning of a row.
 //!
-//! A shadow is never given back while the chain is open. If its segment becomes another tree's, a late reader still finds
-//! the shadow of the block that it came for.
+//! A shadow is never given back while the chain is open. If its segment becomes another tree's, a late reader still
+//! finds the shadow of the block that it came for.
 
 use crate::memory::{Rows, Zero};
 use crate::node::shadow::Shadow;

@@ -19,7 +19,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// The same, if its shadow was found.
+    /// Prefetches the shadow of a node, and the parts of the node that a search for `key` will read.
     #[inline(always)]
     pub(crate) fn prefetch_met(&self, node: Met<'_, N>, key: RefOf<'_, N>) {
         arch::prefetch_of(node.shadow);
@@ -66,7 +66,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Some(N::Ops::value::<M>(m, view.at, hints, place))
     }
 
-    /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there are.
+    /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there
+    /// are.
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
         N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, N::Keys::within(keys, view.range), out)
@@ -78,8 +79,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.medium().load(view.at + NEXT)
     }
 
-    // The verbs on one locked node, which the caller has frozen if it is to change. The effect of those that change it is
-    // durable when they return.
+    // The verbs on one locked node, which the caller has frozen if it is to change. The effect of those that change it
+    // is durable when they return.
 
     #[inline]
     pub(crate) fn len(&self, node: &Locked<'_, N>) -> usize {
@@ -197,8 +198,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
 }
 
 impl<N: Node<Ops: Defer>, M: Medium> Chain<N, M> {
-    /// Sets the value of a key, or removes it, at the place that a search returned. Of this, only the words that change are
-    /// passed to `put`: the caller stores them, durably, before it unlocks the node.
+    /// Sets the value of a key, or removes it, at the place that a search returned. Of this, only the words that change
+    /// are passed to `put`: the caller stores them, durably, before it unlocks the node.
     pub(crate) fn defer(
         &self,
         node: &mut Locked<'_, N>,

@@ -26,10 +26,11 @@ use crate::kind::Kind;
 ///
 /// # Examples
 ///
-/// A type of your own is stored as one of these types. It takes the kind, form and size from there, and encodes every key
-/// as a key of that type: bytes of another length, or a text that is none, would come back as other keys. The pool knows
-/// only the kind: of two types with the same kind, it cannot tell as which a map was made, unless one of them has a kind with a
-/// [name of its own](Kind::own). For [`prefix`](crate::Map::prefix), implement [`PrefixOf`](crate::PrefixOf), too.
+/// A type of your own is stored as one of these types. It takes the kind, form and size from there, and encodes every
+/// key as a key of that type: bytes of another length, or a text that is none, would come back as other keys. The pool
+/// knows only the kind: of two types with the same kind, it cannot tell as which a map was made, unless one of them has
+/// a kind with a [name of its own](Kind::own). For [`prefix`](crate::Map::prefix), implement
+/// [`PrefixOf`](crate::PrefixOf), too.
 ///
 /// ```
 /// use bristlecone::{EncodedKey, Key, Kind};
@@ -114,9 +115,9 @@ pub trait Key: Ord + Sized + 'static {
 
     /// The word or the bytes of a key. They compare as the keys do: `a < b` if and only if `encode(a) < encode(b)`.
     ///
-    /// An implementation must spell the type of its argument `Self::Borrowed<'k>`, also where that is a plain reference: with
-    /// `&'k [u8]` in its place, the lifetime is another kind of parameter for the compiler than here (it is *late bound*), and the
-    /// implementation is refused with E0195.
+    /// An implementation must spell the type of its argument `Self::Borrowed<'k>`, also where that is a plain
+    /// reference: with `&'k [u8]` in its place, the lifetime is another kind of parameter for the compiler than here
+    /// (it is *late bound*), and the implementation is refused with E0195.
     ///
     /// ```compile_fail,E0195
     /// # use bristlecone::{EncodedKey, Key, Kind};
@@ -151,8 +152,8 @@ pub trait Key: Ord + Sized + 'static {
     /// ```
     fn encode<'k>(key: Self::Borrowed<'k>) -> EncodedKey<'k, Self>;
 
-    /// The key of a word or of bytes. If they encode no key, because the pool is damaged or because another type with this
-    /// kind encoded them otherwise, it is an arbitrary key.
+    /// The key of a word or of bytes. If they encode no key, because the pool is damaged or because another type with
+    /// this kind encoded them otherwise, it is an arbitrary key.
     fn decode(stored: &<Self::Form as Form>::Stored) -> Self;
 }
 

@@ -4,8 +4,8 @@ use super::{Bytes, Form, Key};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A key as [`Entries::next_with`](crate::Entries::next_with) passes it to its closure: encoded, in a copy that lives as
-/// long as the call.
+/// A key as [`Entries::next_with`](crate::Entries::next_with) passes it to its closure: encoded, in a copy that lives
+/// as long as the call.
 pub struct KeyView<'v, K: Key>(&'v <K::Form as Form>::Stored);
 
 impl<'v, K: Key> KeyView<'v, K> {

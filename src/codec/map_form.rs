@@ -12,8 +12,8 @@ pub trait MapForm: Sized {
     /// The keys of such a tree.
     type Keys: MapKeys;
 
-    /// The layout of leaves that maps have by default. It takes part in transactions and snapshots, whatever the form: code
-    /// over any `K: Key` may rely on that.
+    /// The layout of leaves that maps have by default. It takes part in transactions and snapshots, whatever the form:
+    /// code over any `K: Key` may rely on that.
     type Leaf: TreeNode<Keys = Self::Keys, Ops: Defer>;
 
     /// An encoded key as a search takes it.
@@ -21,7 +21,7 @@ pub trait MapForm: Sized {
     where
         Self: Form;
 
-    /// The same, as trees hold it.
+    /// An encoded key as trees hold it.
     fn encoded<'e>(encoded: &'e <Self as Form>::Encoded<'_>) -> &'e <Self::Keys as Keys>::Key
     where
         Self: Form;

@@ -16,22 +16,23 @@ use std::marker::PhantomData;
 ///
 /// # Another form of the type
 ///
-/// Postcard is small and fast because it does not describe itself: there are the values of the fields, one after the other,
-/// without names or types. Its [format](https://postcard.jamesmunns.com/wire-format) is stable. So it is the type that must
-/// stay, and only these changes leave old values readable:
+/// Postcard is small and fast because it does not describe itself: there are the values of the fields, one after the
+/// other, without names or types. Its [format](https://postcard.jamesmunns.com/wire-format) is stable. So it is the
+/// type that must stay, and only these changes leave old values readable:
 ///
 /// - other names of types, fields and variants;
 /// - new variants at the end of an enumeration. Old programs cannot read them.
 ///
-/// Any other change (a field more or less, another order, `u32` instead of `String`) makes old values unreadable, or worse,
-/// other values. Bytes that end too early, or that are left over, are refused as
-/// [`Undecodable`](crate::ErrorKind::Undecodable), and reported by [`Map::check`](crate::Map::check); but `(u8, u8)` is read from
-/// what was `[u8; 2]`. All types have the same kind, `postcard (bytes)`: that of the tree does not tell them apart.
+/// Any other change (a field more or less, another order, `u32` instead of `String`) makes old values unreadable, or
+/// worse, other values. Bytes that end too early, or that are left over, are refused as
+/// [`Undecodable`](crate::ErrorKind::Undecodable), and reported by [`Map::check`](crate::Map::check); but `(u8, u8)` is
+/// read from what was `[u8; 2]`. All types have the same kind, `postcard (bytes)`: that of the tree does not tell them
+/// apart.
 ///
-/// So make the type an enumeration of its versions from the first day on, and read old ones as the new one. Or give a new
-/// tree to the new type, fill it from the old one, and [swap](crate::Transaction::swap_trees) the two. To have a kind of its
-/// own, wrap it in a type that calls this one: [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md)
-/// shows all three.
+/// So make the type an enumeration of its versions from the first day on, and read old ones as the new one. Or give a
+/// new tree to the new type, fill it from the old one, and [swap](crate::Transaction::swap_trees) the two. To have a
+/// kind of its own, wrap it in a type that calls this one:
+/// [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md) shows all three.
 ///
 /// # Examples
 ///
@@ -80,7 +81,8 @@ impl<'v, T> PostcardView<'v, T> {
         self.decode_as()
     }
 
-    /// The value as another type, which may borrow from the bytes: `&str` instead of `String`. It must be stored as `T` is.
+    /// The value as another type, which may borrow from the bytes: `&str` instead of `String`. It must be stored as `T`
+    /// is.
     ///
     /// # Errors
     ///

@@ -6,7 +6,8 @@ use super::{Form, Key};
 ///
 /// A prefix of a text, a byte string or an array is a shorter one. A prefix of a tuple is the tuple of its first parts,
 /// one or more but not all. Keys with that prefix have parts that are equal to them: `("EUR",)` is a prefix of
-/// `("EUR", 7)`, and not of `("EURUSD", 7)`. What is longer than the keys is a prefix of none. Options have no prefixes.
+/// `("EUR", 7)`, and not of `("EURUSD", 7)`. What is longer than the keys is a prefix of none. Options have no
+/// prefixes.
 ///
 /// For tuples whose text only begins with something, take a range that ends where the next text would begin: `("a.com",
 /// "bo")..("a.com", "bp")` has all keys of `a.com` whose second part begins with `bo`.

@@ -61,7 +61,7 @@ fn keys<K: Key<Form: Shown> + Debug>(keys: Vec<K>, borrow: impl for<'k> Fn(&'k K
     }
 }
 
-/// The same for keys that are taken as they are.
+/// Every key comes back, and all pairs are in the order of their codes, where a borrowed key is the key itself.
 fn plain<K: for<'k> Key<Form: Shown, Borrowed<'k> = K> + Copy + Debug>(all: impl IntoIterator<Item = K>) {
     keys(all.into_iter().collect(), |key| *key);
 }

@@ -73,12 +73,12 @@ pub trait Value: Sized + 'static {
 
     /// The word of an inline value, or the bytes of a record, as the kind requires. A value of the wrong form is
     /// refused with [`KindMismatch`](ErrorKind::KindMismatch). An implementation must spell the type of its argument
-    /// `Self::Borrowed<'v>`, as that of [`Key::encode`](crate::Key::encode).
+    /// `Self::Borrowed<'v>`, as in [`Key::encode`](crate::Key::encode).
     ///
     /// # Errors
     ///
-    /// If the value cannot be stored. The caller gets the reason in [`Unencodable`](ErrorKind::Unencodable), and nothing has
-    /// changed.
+    /// If the value cannot be stored. The caller gets the reason in [`Unencodable`](ErrorKind::Unencodable), and
+    /// nothing has changed.
     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal>;
 
     /// The value of a word or of bytes.
@@ -89,8 +89,8 @@ pub trait Value: Sized + 'static {
     /// [`Map::check`](crate::Map::check) reports the record.
     fn decode(stored: Stored) -> Result<Self, Refusal>;
 
-    /// The same, borrowed. It cannot fail: what may be no value is viewed as a `Result`, or as something that is decoded
-    /// later.
+    /// A view of the value of a word or of bytes. It cannot fail: what may be no value is viewed as a `Result`, or as
+    /// something that is decoded later.
     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v>;
 }
 

@@ -41,8 +41,8 @@ pub(crate) trait AnyTree: Send + Sync {
     fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<()>;
     /// Removes the keys from the first one to the last one.
     fn remove_range(&self, keys: (u64, u64)) -> Result<u64>;
-    /// Reads keys, and then sets and removes others, in one transaction; keys of a `range`, which ascend, are read as one.
-    /// Without reads, it is a batch of writes.
+    /// Reads keys, and then sets and removes others, in one transaction; keys of a `range`, which ascend, are read as
+    /// one. Without reads, it is a batch of writes.
     fn transaction(&self, _keys: &[u64], _range: bool, _writes: &[Write]) -> Result<Vec<Option<u64>>> {
         unreachable!("only for what takes part in transactions")
     }

@@ -26,8 +26,8 @@ pub enum Op {
     /// Change three times as many keys at once: set 3, 7, 11, ..., remove 2, 6, 10, ... and set 4, 8, 12, ... For
     /// [two trees](super::Two).
     Together(u64),
-    /// Move all entries of each of [two trees](super::Two) to the other one and exchange their names, at once: so the trees have
-    /// the entries that trees of these names had before.
+    /// Move all entries of each of [two trees](super::Two) to the other one and exchange their names, at once: so the
+    /// trees have the entries that trees of these names had before.
     Swap,
     /// Close the pool orderly and open it again.
     Reopen,
@@ -39,8 +39,8 @@ pub enum Op {
     Others(u64),
     /// Close the pool orderly, and open it as a pool that was in use when the machine went down.
     AfterPowerLoss,
-    /// Kill the process after this many of the events (stores, orders, flushes and fences) of the operation before, and open the
-    /// pool in another one. The machine does not go down: everything that was stored is there, durable or not.
+    /// Kill the process after this many of the events (stores, orders, flushes and fences) of the operation before, and
+    /// open the pool in another one. The machine does not go down: everything that was stored is there, durable or not.
     Kill(u64),
     /// Crash in the operation before, at the point and with the state that follow from this number, and open again. A
     /// history with crashes in it is run once: its last operation is not cut at every point.
@@ -91,8 +91,8 @@ impl Op {
         }
     }
 
-    /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch. What is cut
-    /// goes leaf by leaf, from left to right: all before some leaf, and any part of that one.
+    /// What a crash during the operation may leave: the model before it, the model after it, and any part of a batch.
+    /// What is cut goes leaf by leaf, from left to right: all before some leaf, and any part of that one.
     pub(crate) fn in_flight(self, before: &BTreeMap<u64, u64>) -> Vec<BTreeMap<u64, u64>> {
         let mut all = vec![before.clone()];
         if let Self::Batch(n) = self {
@@ -262,8 +262,9 @@ impl FromStr for History {
     }
 }
 
-/// All short histories for two trees with leaves of `slots` slots: changes of both at once, where they fit into the leaves and
-/// where these must be split, one after the other, beside single changes, and after a process that was killed in one.
+/// All short histories for two trees with leaves of `slots` slots: changes of both at once, where they fit into the
+/// leaves and where these must be split, one after the other, beside single changes, and after a process that was
+/// killed in one.
 pub(crate) fn of_two(slots: u64) -> Vec<History> {
     let mut histories = vec![History::default(), History(vec![Op::Reopen])];
     for n in [0, 1, 2, slots, 2 * slots, 4 * slots] {
@@ -328,7 +329,7 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
         let thinned = append(&fill, thinned);
         histories.extend(every_op(n).map(|last| append(&thinned, [last])));
     }
-    // The same from either end, one removal after the other, until the tree is empty.
+    // Removals from either end, one after the other, until the tree is empty.
     for n in [2 * slots, 5 * slots] {
         let fill = History(keys(n).map(|key| Op::Insert(key, key)).collect());
         for removed in 1..=n as usize {
@@ -371,13 +372,13 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
     histories
 }
 
-/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves, of which a few stay here and
-/// there, with their records. Others cut off the end of a pool.
+/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves, of which a few stay here
+/// and there, with their records. Others cut off the end of a pool.
 pub fn compacting(slots: u64) -> Vec<History> {
     let mut histories = Vec::new();
     for (n, kept) in [(12 * slots, 1), (16 * slots, 1), (16 * slots, 2)] {
         let fill = keys(n).map(|key| Op::Insert(key, key / 2 % 4));
-        // Of every few leaves one stays, or a half.
+        // One of every few leaves stays, or a half.
         let thin = keys(n).enumerate().filter(|(i, _)| *i as u64 / slots % 3 >= kept).map(|(_, key)| Op::Remove(key));
         let thin = History(fill.chain(thin).collect());
         histories.push(append(&thin, [Op::Compact]));
@@ -403,8 +404,8 @@ pub fn compacting(slots: u64) -> Vec<History> {
     histories
 }
 
-/// Histories that compact trees of leaves of `slots` slots under a persistent index: of many leaves in a row none stays, so
-/// that inner nodes move, the topmost one and the first of each other level among them.
+/// Histories that compact trees of leaves of `slots` slots under a persistent index: of many leaves in a row none
+/// stays, so that inner nodes move, the topmost one and the first of each other level among them.
 pub fn compacting_inner(slots: u64) -> Vec<History> {
     let mut histories = Vec::new();
     // The head moves while there is no node above it.

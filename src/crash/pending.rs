@@ -121,7 +121,7 @@ impl Pending {
                 _ => random(stores + 1),
             };
             let content = &mut self.image[line as usize / 8..][..8];
-            // The words of which a store was left out: a later store would imply it.
+            // The words with a store that was left out: a later store would imply it.
             let (mut seen, mut taken, mut without) = (0, 0, 0u8);
             for item in &log.items {
                 let &Item::Store { word, values, words } = item else {
@@ -149,7 +149,7 @@ impl Pending {
         (self.image, kept)
     }
 
-    /// The same image with nothing pending: what a crash left is durable.
+    /// This image with nothing pending: what a crash left is durable.
     pub(crate) fn after_crash(&self) -> Self {
         Self { image: self.image.clone(), logs: BTreeMap::new(), hash: self.hash }
     }
@@ -218,7 +218,7 @@ fn combinations(durable: Line, items: &[Item]) -> Vec<Line> {
     let mut contents = vec![durable];
     let mut before = durable;
     for epoch in items.split(|item| matches!(item, Item::Order)) {
-        // Each content comes with the words of which a store was left out.
+        // Each content comes with the words that had a store left out.
         let mut any = vec![(before, 0u8)];
         for item in epoch {
             let &Item::Store { word, values, words } = item else { continue };

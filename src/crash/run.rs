@@ -24,8 +24,8 @@ impl Campaign {
         self.histories::<N>(&self.tree_type::<N>().histories(), progress)
     }
 
-    /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a process is killed
-    /// before that.
+    /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a
+    /// process is killed before that.
     pub fn random<N: Checkable>(&self, count: usize, len: usize, progress: impl Fn(usize, usize) + Sync) -> Outcome {
         let of_seed = |seed: u64| {
             let mut history = self.tree_type::<N>().random(seed, len);
@@ -39,7 +39,7 @@ impl Campaign {
         self.histories::<N>(&histories, progress)
     }
 
-    /// These histories.
+    /// Runs these histories.
     pub fn histories<N: Checkable>(&self, histories: &[History], progress: impl Fn(usize, usize) + Sync) -> Outcome {
         self.all_of(self.tree_type::<N>(), histories, &progress)
     }

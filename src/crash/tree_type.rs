@@ -45,8 +45,8 @@ impl TreeType {
         Self { bytes: N::BYTES, slots: N::SLOTS as u64, is_two: false, open, index, keys }
     }
 
-    /// How many times as large a pool must be as for a single tree: so large that nothing is ever refused for want of space.
-    /// Snapshots of two trees keep several records for each key.
+    /// How many times as large a pool must be as for a single tree: so large that nothing is ever refused for want of
+    /// space. Snapshots of two trees keep several records for each key.
     pub(crate) fn pools(&self) -> u64 {
         if self.is_two { 4 } else { 1 }
     }
@@ -68,15 +68,15 @@ impl TreeType {
     }
 }
 
-/// A layout of leaves of which the checkers make trees.
+/// A layout of leaves from which the checkers make trees.
 pub trait Checkable {
     /// Its name on the command line.
     const NAME: &'static str;
     /// How many entries fit into a leaf.
     const SLOTS: usize;
 
-    /// The kind of tree with these leaves, this index, these values (as records like `R`) and, if they are byte strings,
-    /// these keys.
+    /// The kind of tree with these leaves, this index, these values (as records like `R`) and, if they are byte
+    /// strings, these keys.
     #[doc(hidden)]
     fn tree_type<R: Records>(index: IndexKind, values: Values, keys: KeyShape) -> TreeType;
 }

@@ -60,7 +60,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Me
         keys.iter().map(value).collect()
     }
 
-    /// The same by two ranges, of which one is read backwards.
+    /// The values of keys, from a range of each tree. The second tree's range is read backwards.
     fn values_of_range<'t>(
         &'t self,
         keys: &[u64],

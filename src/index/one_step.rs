@@ -54,7 +54,7 @@ impl<S: Separators> VolatileIndex<S> {
         leaves.binary_search_by(|&(name, _)| self.separators.order_of(name, key))
     }
 
-    /// The leaves from that of the greatest separator `<= key` on.
+    /// The leaves from the leaf of the greatest separator `<= key` on.
     fn from<'l>(&self, leaves: &'l Leaves, key: S::Key<'_>) -> Option<&'l [(u64, u64)]> {
         let floor = self.search(leaves, key).or_else(|behind| behind.checked_sub(1).ok_or(())).ok()?;
         Some(&leaves[floor..])

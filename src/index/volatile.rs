@@ -127,8 +127,8 @@ impl<S: Separators> VolatileIndex<S> {
         self.try_floor(key).expect("nothing moves under the writer's lock")
     }
 
-    /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it; likewise if there is no memory for
-    /// another node, since most of what was in the nodes then fits into fewer of them.
+    /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it; likewise if there is no memory
+    /// for another node, since most of what was in the nodes then fits into fewer of them.
     fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Gone>) -> R {
         let mut edit = Edit::new(&self.separators, &self.arena, &self.root, writer);
         edit.reserve().and_then(|()| change(&mut edit)).unwrap_or_else(|Gone| {
@@ -139,8 +139,8 @@ impl<S: Separators> VolatileIndex<S> {
         })
     }
 
-    /// Whether the tree was forgotten, because it was damaged in the pool or there was no memory: then all leaves must be
-    /// learned anew.
+    /// Whether the tree was forgotten, because it was damaged in the pool or there was no memory: then all leaves must
+    /// be learned anew.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -217,7 +217,8 @@ impl<S: Separators> VolatileIndex<S> {
         self.lost.store(learned.is_none(), Ordering::Release);
     }
 
-    /// Passes the name of every separator and its leaf to `f`, in order; false if a node that is still in the pool is damaged.
+    /// Passes the name of every separator and its leaf to `f`, in order; false if a node that is still in the pool is
+    /// damaged.
     ///
     /// `f` is called under the writer's lock, so it must not call back, except to read.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {

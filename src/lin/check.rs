@@ -188,8 +188,8 @@ impl Operation for All<'_> {
     }
 }
 
-/// The history of all these keys. A transaction, `clear` and `bulk_load` are one operation at one moment, and `len` and `is_empty`
-/// describe the keys at one moment; every other operation concerns each key alone.
+/// The history of all these keys. A transaction, `clear` and `bulk_load` are one operation at one moment, and `len` and
+/// `is_empty` describe the keys at one moment; every other operation concerns each key alone.
 fn history_of_all<'a>(keys: &[u64], calls: &'a [Call]) -> Vec<Timed<All<'a>>> {
     let mut history = Vec::new();
     for call in calls {

@@ -59,7 +59,8 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize, left_out: &[St
         let calls: Vec<Call> = calls.iter().filter_map(|call| until(cut, call, &clock)).collect();
         checked += calls.len() as u64;
         let model = random.one_of(&[Model::Tso, Model::Weak]);
-        // Either the first content of each line, which is the oldest, or pseudo-random contents, half of the time whole ones.
+        // Either the first content of each line, which is the oldest, or pseudo-random contents, half of the time whole
+        // ones.
         let choice = random.one_of(&[0, 1, 1]) * (random.next() | 1);
         let crashed = Sim::crashed(&pending.image, pending.options(model), Vec::new(), choice);
         state(tree_type, &plan, crashed, calls, &mut random)

@@ -5,14 +5,14 @@ use crate::crash::any_tree::Records;
 /// The length of the longest ones.
 pub(super) const LONG: usize = 6000;
 
-/// Records of different classes, of several lines, or with segments of their own: key, number and a checksum of both, and
-/// then words that follow from them.
+/// Records of different classes, of several lines, or with segments of their own: key, number and a checksum of both,
+/// and then words that follow from them.
 pub(super) struct Signed;
 
 impl Records for Signed {
     fn record(key: u64, number: u64) -> Vec<u8> {
         const LENGTHS: [usize; 8] = [24, 24, 31, 60, 60, 200, 1000, LONG];
-        // Of any keys and writers, few records are long: a pool has room for those.
+        // Few records are long, whatever the keys and writers: a pool has room for them.
         let both = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let sum = (both ^ both >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let rest = (3..).map(|i| sum.wrapping_mul(i));

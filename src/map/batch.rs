@@ -21,13 +21,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// Where keys and values are words, as [`PTree::insert_batch`](crate::PTree::insert_batch): one fence in all. Otherwise
-    /// each entry costs what an `insert` does, but 32 records share a fence.
+    /// Where keys and values are words, as [`PTree::insert_batch`](crate::PTree::insert_batch): one fence in all.
+    /// Otherwise each entry costs what an `insert` does, but 32 records share a fence.
     ///
     /// # Crash consistency
     ///
-    /// As [`PTree::insert_batch`](crate::PTree::insert_batch): **any part** of the batch; each entry is there whole or not at
-    /// all.
+    /// As [`PTree::insert_batch`](crate::PTree::insert_batch): **any part** of the batch; each entry is there whole or
+    /// not at all.
     ///
     /// # Examples
     ///
@@ -61,7 +61,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
             return inserted;
         }
         let mut ordered: Vec<_> = entries.iter().map(|(key, value)| (owned(key), value)).collect();
-        // Of equal keys, nobody sees any but the last one, which the sort leaves the last one.
+        // Nobody sees any of equal keys but the last one, which stays the last one in the sort.
         ordered.sort_by(|(key, _), (other, _)| key.cmp(other));
         ordered.dedup_by(|later, kept| {
             let is_same = later.0 == kept.0;
@@ -79,8 +79,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// Inserts what an iterator yields. Returns how many keys are new. Of equal keys, the last one counts.
     ///
-    /// Draws up to 1024 entries, inserts them as one [batch](Self::insert_batch), draws the next ones, and so on. No lock is
-    /// held while it draws: the iterator may use this map. Keys and values are given borrowed, or as they are.
+    /// Draws up to 1024 entries, inserts them as one [batch](Self::insert_batch), draws the next ones, and so on. No
+    /// lock is held while it draws: the iterator may use this map. Keys and values are given borrowed, or as they are.
     ///
     /// # Errors
     ///

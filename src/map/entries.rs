@@ -16,7 +16,7 @@ pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Mediu
     range: Range<'m, N, M>,
     /// Reads the records of the entries that come next from the left. It began before their leaf was read.
     front: Option<Reading<'m, M>>,
-    /// The same for the entries from the right.
+    /// Reads the records of the entries that come next from the right. It began before their leaf was read.
     back: Option<Reading<'m, M>>,
     types: Types<K, V>,
 }
@@ -33,11 +33,11 @@ type SpotOf<'l, K> = Spot<'l, KeysOf<K>>;
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
-    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the last
-    /// entry.
+    /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the
+    /// last entry.
     ///
-    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use the
-    /// map. This and the methods of the iterator can be called in any order.
+    /// `read` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It may use
+    /// the map. This and the methods of the iterator can be called in any order.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         Some(self.tree.named(read))
     }
 
-    /// The same for the next entry in descending order.
+    /// Applies `read` to the next entry in descending order, without building a `K` or a `V`. Returns `None` after the
+    /// last entry. See [`next_with`](Self::next_with).
     ///
     /// # Errors
     ///

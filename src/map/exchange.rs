@@ -12,19 +12,19 @@ use crate::tree::TreeNode;
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
     ///
-    /// Returns the previous value. The exchange took place if that has the same encoding as `current`: of floating-point
-    /// numbers, that are the same bits. (So a `NaN` can be exchanged, though it does not equal itself.)
+    /// Returns the previous value. The exchange took place if that has the same encoding as `current`: of
+    /// floating-point numbers, that are the same bits. (So a `NaN` can be exchanged, though it does not equal itself.)
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert). Losing the race is not an error. [`ErrorKind::Undecodable`]: the value is there that this would
-    /// return; the exchange is made if it is `current`.
+    /// As [`insert`](Self::insert). Losing the race is not an error. [`ErrorKind::Undecodable`]: the value is there
+    /// that this would return; the exchange is made if it is `current`.
     ///
     /// # Complexity
     ///
     /// As `insert`, `update` or `remove`, whichever takes place. Where values are records, or keys are byte strings: a
-    /// [`get`](Self::get) before that, without a lock, and once more for each time that another thread changes the entry
-    /// meanwhile. No record is written if the value is another one at first.
+    /// [`get`](Self::get) before that, without a lock, and once more for each time that another thread changes the
+    /// entry meanwhile. No record is written if the value is another one at first.
     ///
     /// # Crash consistency
     ///
@@ -60,12 +60,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.decoded(previous)
     }
 
-    /// Changes the value of a key to what `next` makes of it, where `None` means that the key is not there. Returns the value
-    /// before, as [`AtomicU64::fetch_update`](std::sync::atomic::AtomicU64::fetch_update) does.
+    /// Changes the value of a key to what `next` makes of it, where `None` means that the key is not there. Returns the
+    /// value before, as [`AtomicU64::fetch_update`](std::sync::atomic::AtomicU64::fetch_update) does.
     ///
-    /// `next` is called without any lock: it may be slow, may use this map, and may panic, and then nothing has changed. If
-    /// another thread changes the value meanwhile, `next` is called again with that. What `next` returns takes the place of
-    /// exactly the value that it was given. A value that was changed and changed back counts as the same.
+    /// `next` is called without any lock: it may be slow, may use this map, and may panic, and then nothing has
+    /// changed. If another thread changes the value meanwhile, `next` is called again with that. What `next` returns
+    /// takes the place of exactly the value that it was given. A value that was changed and changed back counts as the
+    /// same.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// As [`get`](Self::get), and then as [`compare_exchange`](Self::compare_exchange); so often as other threads change the
-    /// value meanwhile, and once more.
+    /// As [`get`](Self::get), and then as [`compare_exchange`](Self::compare_exchange); so often as other threads
+    /// change the value meanwhile, and once more.
     ///
     /// # Crash consistency
     ///

@@ -32,11 +32,11 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIter
 }
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
-    /// The entries of a range of keys, as [`range`](Self::range), in an iterator that owns this handle: another thread may go
-    /// on with it.
+    /// The entries of a range of keys, as [`range`](Self::range), in an iterator that owns this handle: another thread
+    /// may go on with it.
     ///
-    /// It has the keys and values of one leaf in memory. Unlike that of `range`, it keeps no space in the pool from being used
-    /// again while it is put aside.
+    /// It has the keys and values of one leaf in memory. Unlike the iterator of `range`, it keeps no space in the pool
+    /// from being used again while it is put aside.
     ///
     /// # Panics
     ///

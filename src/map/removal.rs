@@ -13,8 +13,8 @@ use std::ops::RangeBounds;
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
     /// Removes all entries of a range of keys, and their records. Returns how many there were.
     ///
-    /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and those of
-    /// different leaves one leaf after the other. What they insert meanwhile may go or stay.
+    /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and
+    /// those of different leaves one leaf after the other. What they insert meanwhile may go or stay.
     ///
     /// # Errors
     ///
@@ -26,12 +26,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// As [`PTree::remove_range`](crate::PTree::remove_range), with byte strings as keys, too: one search and one fence for
-    /// each leaf, and what merging takes.
+    /// As [`PTree::remove_range`](crate::PTree::remove_range), with byte strings as keys, too: one search and one fence
+    /// for each leaf, and what merging takes.
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight at a crash: **any part** of the entries is gone; each one whole or not at all.
+    /// Durable when it returns. In flight at a crash: **any part** of the entries is gone; each one whole or not at
+    /// all.
     ///
     /// # Examples
     ///
@@ -52,11 +53,11 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     /// Removes the entries that `keep` refuses, and their records. Returns how many. Keys come in ascending order.
     ///
-    /// `keep` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It is called
-    /// without any lock: it may be slow, may use this map, and may panic. An entry is removed only with the value that `keep`
-    /// has seen: if another thread changes it meanwhile, `keep` is called again with the new one. The guarantees of
-    /// [`range`](Self::range) while other threads write hold for what `keep` sees; and until all entries of a leaf were seen,
-    /// records that are replaced or removed meanwhile keep their space.
+    /// `keep` sees copies of key and value, which are on the stack if they are short (up to 1 KiB together). It is
+    /// called without any lock: it may be slow, may use this map, and may panic. An entry is removed only with the
+    /// value that `keep` has seen: if another thread changes it meanwhile, `keep` is called again with the new one. The
+    /// guarantees of [`range`](Self::range) while other threads write hold for what `keep` sees; and until all entries
+    /// of a leaf were seen, records that are replaced or removed meanwhile keep their space.
     ///
     /// # Errors
     ///
@@ -101,8 +102,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     ///
     /// # Complexity
     ///
-    /// As [`first_key_value`](Self::first_key_value), and then as [`take`](Self::take); so often as other threads take the
-    /// entry first, and once more.
+    /// As [`first_key_value`](Self::first_key_value), and then as [`take`](Self::take); so often as other threads take
+    /// the entry first, and once more.
     ///
     /// # Crash consistency
     ///

@@ -19,7 +19,7 @@ pub(crate) fn holding(words: impl IntoIterator<Item = u64>) -> Any {
     Arc::new(Dram::from_words(words))
 }
 
-/// The current words of a medium, or of that of a pool.
+/// The current words of a medium, or of the medium of a pool.
 pub(crate) fn words_of<'m>(medium: impl Into<View<'m, Any>>) -> Vec<u64> {
     let medium = medium.into();
     let mut words = vec![0; medium.accessible() as usize / 8];

@@ -21,8 +21,8 @@ pub struct Costs {
     pub round: u32,
     /// Each further line in the same round.
     pub line: u32,
-    /// The same for a line of a node that is copied, beyond what its slots take. The original was flushed some time ago:
-    /// where that takes a line out of the caches, the copy must read it from memory.
+    /// Each line of a node that is copied, beyond the round and what the slots of the line take. The original was
+    /// flushed some time ago: where a flush takes a line out of the caches, the copy must read it from memory.
     pub copied: u32,
     /// An order point.
     pub order: u32,
@@ -40,9 +40,9 @@ impl Costs {
 
     /// Measures the costs, in about 100 microseconds, on lines in which a pool keeps nothing.
     ///
-    /// Rounds and copies are measured as shifts and copies of large nodes make them: one after the other. A processor takes
-    /// some flushes at once, and writes them back later, so the first rounds after a pause cost a fraction of those that
-    /// follow.
+    /// Rounds and copies are measured as shifts and copies of large nodes make them: one after the other. A processor
+    /// takes some flushes at once, and writes them back later, so the first rounds after a pause cost a fraction of
+    /// those that follow.
     ///
     /// Words are replaced by themselves, so nothing changes. Nothing else stores to these lines.
     pub fn measure<M: Medium>(m: &M) -> Self {
@@ -80,8 +80,8 @@ impl Costs {
             m.flush(at(0), BATCH * LINE, Step::Measure);
             m.fence(Step::Measure);
         });
-        // What a copy does: one half is read, and all of the other one is stored and flushed. The next copy reads what this
-        // one has flushed.
+        // What a copy does: one half is read, and all of the other one is stored and flushed. The next copy reads what
+        // this one has flushed.
         let copy = |from: u64, to: u64| {
             let pair = |at: u64| [m.load(at), m.load(at + 8)];
             std::hint::black_box((0..SLOTS).map(|i| pair(at(from) + i * SLOT)).collect::<Vec<_>>());

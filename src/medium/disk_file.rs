@@ -1,10 +1,12 @@
-//! The owner of a file: all calls that the system may answer with an error of the disk go through it (J29 in `docs/journal.md`).
+//! The owner of a file: all calls that the system may answer with an error of the disk go through it (J29 in
+//! `docs/journal.md`).
 //!
-//! The system tells an error of the disk once, to one caller, and takes what it could not write for written: the next sync
-//! succeeds, and what the disk lacks is gone with the cache. So the owner remembers the first failure, and nothing that it is
-//! asked for succeeds from then on. It notes a failure before the caller is told, and before it asks the system for another one.
+//! The system tells an error of the disk once, to one caller, and takes what it could not write for written: the next
+//! sync succeeds, and what the disk lacks is gone with the cache. So the owner remembers the first failure, and nothing
+//! that it is asked for succeeds from then on. It notes a failure before the caller is told, and before it asks the
+//! system for another one.
 //!
-//! Nobody else has the file's description, because whoever shares it may be told instead of the owner.
+//! Nobody else has the file's description, because a process that shares it may be told instead of the owner.
 
 #![cfg_attr(
     any(not(target_os = "linux"), bristlecone_loom),
@@ -102,7 +104,7 @@ impl Failed {
         self.code.map_or_else(|| self.kind.into(), io::Error::from_raw_os_error)
     }
 
-    /// The answer to whoever comes later.
+    /// The answer to every later call.
     fn again(&self) -> io::Error {
         io::Error::new(self.kind, format!("the disk has failed before (cannot {}: {})", self.doing, self.source()))
     }
@@ -139,7 +141,8 @@ impl DiskFile {
         }))
     }
 
-    /// The file, for calls that tell no error of the disk: to map it, to read it, to ask what it is. `tests/steps.rs` looks for others.
+    /// The file, for calls that tell no error of the disk: to map it, to read it, to ask what it is. `tests/steps.rs`
+    /// looks for others.
     pub(crate) fn as_file(&self) -> &File {
         &self.0.file
     }
@@ -153,8 +156,9 @@ impl DiskFile {
         self.0.failed.get()
     }
 
-    /// Calls `hook` with the first failure, at once if there was one: before the caller is told, and before anybody asks the system
-    /// again. `hook` takes no lock for which a caller of this file waits, and calls nothing of this file. There is one hook.
+    /// Calls `hook` with the first failure, at once if there was one: before the caller is told, and before anybody
+    /// asks the system again. `hook` takes no lock for which a caller of this file waits, and calls nothing of this
+    /// file. There is one hook.
     pub(crate) fn when_failed(&self, hook: impl Fn(&Failed) + Send + Sync + 'static) {
         let _alone = self.0.asking.lock();
         if let Some(failed) = self.failed() {
@@ -234,8 +238,8 @@ impl DiskFile {
         })
     }
 
-    /// An error of which nobody was told, because the system has written back what was stored to a mapping; without waiting for more
-    /// than a page. It does not count as a failure of what this owner is asked for.
+    /// An error of which nobody was told, because the system has written back what was stored to a mapping; without
+    /// waiting for more than a page. It does not count as a failure of what this owner is asked for.
     #[cfg(target_os = "linux")]
     pub(crate) fn written_back(&self) -> io::Result<()> {
         use std::os::fd::AsRawFd;
@@ -267,7 +271,8 @@ impl DiskFile {
         })
     }
 
-    /// Asks the system to wait for the disk, one caller at a time, because it tells an error to one waiting caller only.
+    /// Asks the system to wait for the disk, one caller at a time, because it tells an error to one waiting caller
+    /// only.
     fn wait(&self, what: Call, call: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let _alone = self.0.asking.lock();
         if let Some(failed) = self.failed() {
@@ -294,7 +299,7 @@ impl DiskFile {
     fn note(&self, what: Call, error: &io::Error) {
         if self.failed().is_none() && what.fails_by(error) {
             let failed = Failed { doing: what.on(self.0.role), kind: error.kind(), code: error.raw_os_error() };
-            // First: whoever sees the failure is told of it.
+            // First: when a thread sees the failure, the hook was called.
             self.0.hook.get().into_iter().for_each(|hook| hook(&failed));
             let _ = self.0.failed.set(failed);
         }
@@ -397,8 +402,8 @@ impl Disk for DiskFile {
     fn is_gone(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
-            // The number of links and nothing else: after a look at the times of a file, each write notes a new one, which the
-            // next sync waits for.
+            // The number of links and nothing else: after a look at the times of a file, each write notes a new one,
+            // which the next sync waits for.
             use rustix::fs::{AtFlags, StatxFlags, statx};
             let found = statx(&self.0.file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK);
             found.is_ok_and(|found| found.stx_nlink == 0)

@@ -85,8 +85,8 @@ pub struct Mapped {
     map: Map,
     /// The greatest length, in bytes.
     reach: u64,
-    /// Held by whoever changes the length. No other lock is taken meanwhile, but for those of the journal, whose holders wait for
-    /// no lock of a pool.
+    /// Held by a thread that changes the length. No other lock is taken meanwhile, but for those of the journal, whose
+    /// holders wait for no lock of a pool.
     #[cfg(target_os = "linux")]
     growing: Mutex<()>,
     /// What was given back of a file in memory.
@@ -143,8 +143,9 @@ impl Mapped {
     /// `unborn` decides from its first bytes. Until [`is_born`](Self::is_born) is called, dropping the result removes
     /// what was made.
     ///
-    /// The file has `len` bytes, and may grow as far as `reach` says, if the system has so many addresses. `in_place`: it gets no
-    /// journal, so stores go to the file itself, and are to take no new space where a file system copies on write.
+    /// The file has `len` bytes, and may grow as far as `reach` says, if the system has so many addresses. `in_place`:
+    /// it gets no journal, so stores go to the file itself, and are to take no new space where a file system copies on
+    /// write.
     pub(crate) fn conceive(
         path: &Path,
         (len, reach): (u64, impl Into<Reach>),
@@ -190,7 +191,8 @@ impl Mapped {
         Self::existing(path, mapping, reach).map_err(|fault| fault.of(named(path)))
     }
 
-    /// As [`open`](Self::open), with a mapping that may grow as far as `reach` says, if the system has so many addresses.
+    /// As [`open`](Self::open), with a mapping that may grow as far as `reach` says, if the system has so many
+    /// addresses.
     pub(crate) fn existing(path: &Path, mapping: Mapping, reach: impl Into<Reach>) -> Result<Self, Fault> {
         Self::existing_with(path, mapping, reach, Wanted::default())
     }
@@ -295,7 +297,7 @@ impl Mapped {
         }
     }
 
-    /// The same mapping, used as if it had this domain.
+    /// This mapping, used as if it had this domain.
     ///
     /// For tests and measurements: `Power` on an ordinary file costs what persistent memory would cost, but gives no
     /// durability beyond the process. A mapping with a journal keeps its domain, and none without one becomes
@@ -345,7 +347,8 @@ impl Mapped {
         Ok(at >= self.accessible())
     }
 
-    /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the page. A hint.
+    /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the
+    /// page. A hint.
     #[cfg(target_os = "linux")]
     fn populate(&self, at: u64, len: u64) {
         let pages = at.next_multiple_of(page())..(at + len) / page() * page();
@@ -381,7 +384,8 @@ impl Mapped {
         }
     }
 
-    /// Puts huge pages into a part of a file in memory in place of its small ones, whatever of these is missing. A hint.
+    /// Puts huge pages into a part of a file in memory in place of its small ones, whatever of these is missing. A
+    /// hint.
     #[cfg(target_os = "linux")]
     fn collapse(&self, at: u64, len: u64) {
         if self.in_memory && self.journal.is_none() && self.mapping == Mapping::Write {
@@ -398,8 +402,8 @@ impl Mapped {
     #[cfg(not(target_os = "linux"))]
     fn collapse(&self, _at: u64, _len: u64) {}
 
-    /// Prefers huge pages in a part of the file that nobody has stored to. In a private mapping, it gets memory of its own, if the
-    /// file has nothing but zeros there.
+    /// Prefers huge pages in a part of the file that nobody has stored to. In a private mapping, it gets memory of its
+    /// own, if the file has nothing but zeros there.
     #[cfg(target_os = "linux")]
     fn detach(&self, at: u64, len: u64) {
         let whole = at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE;
@@ -443,8 +447,8 @@ impl Mapped {
         Ok(())
     }
 
-    /// Maps the pages of a range that begins at a page boundary, and ends at one. Does nothing if the range is not wholly in the
-    /// mapping.
+    /// Maps the pages of a range that begins at a page boundary, and ends at one. Does nothing if the range is not
+    /// wholly in the mapping.
     #[cfg(target_os = "linux")]
     fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
         match self.map.part(&pages) {
@@ -454,7 +458,8 @@ impl Mapped {
         }
     }
 
-    /// Makes the mapping longer, such that `len` bytes from `at` are in it, and makes sure that there is space for these.
+    /// Makes the mapping longer, such that `len` bytes from `at` are in it, and makes sure that there is space for
+    /// these.
     #[cfg(target_os = "linux")]
     #[cold]
     fn extend(&self, at: u64, len: u64) -> io::Result<()> {
@@ -552,7 +557,8 @@ impl Mapped {
         file::reserve(&self.file, pages.start, pages.end - pages.start)
     }
 
-    /// Makes sure that the file has the space of a range, of a pool with a journal, and that it was written where that matters (J31).
+    /// Makes sure that the file has the space of a range, of a pool with a journal, and that it was written where that
+    /// matters (J31).
     #[cfg(target_os = "linux")]
     fn take_written(&self, pages: &Range<u64>) -> io::Result<()> {
         if self.file.take_written(pages, self.reach)? { Ok(()) } else { self.take_space(pages).map(drop) }
@@ -585,8 +591,8 @@ impl Mapped {
             #[cfg(not(target_arch = "x86_64"))]
             self.look_again(first, count);
         }
-        // SAFETY: these words are in the mapping in `self.map`, page-aligned, which lives as long as `self`; other mappings of the
-        // file cannot make atomic accesses undefined.
+        // SAFETY: these words are in the mapping in `self.map`, page-aligned, which lives as long as `self`; other
+        // mappings of the file cannot make atomic accesses undefined.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().wrapping_add(first), count) }
     }
 
@@ -602,8 +608,8 @@ impl Mapped {
 
     /// Panics if words are not in the mapping.
     ///
-    /// Whoever has read of words that another thread has just made accessible may have read an old length: loads are not ordered
-    /// on all processors.
+    /// A thread that has read of words that another thread has just made accessible may have read an old length: loads
+    /// are not ordered on all processors.
     #[cfg(not(target_arch = "x86_64"))]
     #[cold]
     #[inline(never)]
@@ -702,7 +708,8 @@ impl Medium for Mapped {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         super::end_within(at, len, self.reach).map_err(|error| io::Error::new(error.kind(), reach::FURTHER))?;
-        // Elsewhere there is no portable way to reserve: a full disk may end the process with a signal (see README, limits).
+        // Elsewhere there is no portable way to reserve: a full disk may end the process with a signal (see README,
+        // limits).
         #[cfg(target_os = "linux")]
         {
             let behind = self.accessible();
@@ -770,8 +777,8 @@ impl Medium for Mapped {
         }
         let end = before.min(len.next_multiple_of(page()));
         self.publish(len);
-        // The mapping first: a word of it that the file does not have any more would end the process with a signal, and a thread
-        // that has looked at the length before may access it only now.
+        // The mapping first: a word of it that the file does not have any more would end the process with a signal, and
+        // a thread that has looked at the length before may access it only now.
         if let Err(error) = self.map.cut(len as usize) {
             if self.map.part(&(0..before)).is_some() {
                 self.publish(before);
@@ -786,9 +793,11 @@ impl Medium for Mapped {
             return Err(error);
         }
         self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
-        // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows again.
+        // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows
+        // again.
         for index in (len / 8) as usize..(end / 8) as usize {
-            // SAFETY: a word of the page in which the file ends, or of the pages before: these are mapped, as `cut` leaves them.
+            // SAFETY: a word of the page in which the file ends, or of the pages before: these are mapped, as `cut`
+            // leaves them.
             let word = unsafe { &*self.base.as_ptr().wrapping_add(index) };
             word.store(0, Ordering::Relaxed);
         }

@@ -62,8 +62,8 @@ pub enum Domain {
     Process,
     /// Flushed and fenced lines survive power loss: a direct (DAX) mapping of persistent memory.
     Power,
-    /// What was flushed survives the process, and what was [synced](Medium::sync) survives the machine: an ordinary file
-    /// with a [journal](crate::Journal).
+    /// What was flushed survives the process, and what was [synced](Medium::sync) survives the machine: an ordinary
+    /// file with a [journal](crate::Journal).
     Journal,
     /// As `Power`, but the CPU's caches are inside the persistence domain too (eADR): a fence is enough.
     PowerWithCaches,
@@ -105,8 +105,8 @@ impl Domain {
 pub struct Facts<'m> {
     /// The path, or another name, for messages.
     pub name: &'m str,
-    /// The greatest size in bytes: no offset is ever beyond. How much of it may be [accessed](Medium::accessible) grows by
-    /// [`reserve`](Medium::reserve).
+    /// The greatest size in bytes: no offset is ever beyond. How much of it may be [accessed](Medium::accessible) grows
+    /// by [`reserve`](Medium::reserve).
     pub len: u64,
     /// What survives a crash.
     pub domain: Domain,
@@ -120,8 +120,8 @@ pub struct Facts<'m> {
     pub pairs_are_whole: bool,
     /// Whether stores are forbidden, but for those of an open where changes are [refused](Medium::refuses).
     pub read_only: bool,
-    /// Whether the last process that used the medium [settled](Medium::settle) it, if it has a journal. If not, what a pool on it
-    /// says of itself may be older than its last use. Without a journal, it is true.
+    /// Whether the last process that used the medium [settled](Medium::settle) it, if it has a journal. If not, what a
+    /// pool on it says of itself may be older than its last use. Without a journal, it is true.
     pub was_settled: bool,
     /// A number that changes when the machine is restarted: a pool that is found with a different number may have lost
     /// what was stored but not [synced](Medium::sync). 0: not known.
@@ -176,8 +176,8 @@ pub trait Medium: Send + Sync + 'static {
     /// The properties of the medium.
     fn facts(&self) -> Facts<'_>;
 
-    /// How many bytes may be accessed now. It grows only by [`reserve`](Self::reserve), up to [`Facts::len`], and shrinks
-    /// only by [`truncate`](Self::truncate). What it grows by holds zeros.
+    /// How many bytes may be accessed now. It grows only by [`reserve`](Self::reserve), up to [`Facts::len`], and
+    /// shrinks only by [`truncate`](Self::truncate). What it grows by holds zeros.
     fn accessible(&self) -> u64;
 
     /// What persisting costs here; [`Costs::NOMINAL`] where time does not pass as it does on the machine.
@@ -189,8 +189,8 @@ pub trait Medium: Send + Sync + 'static {
     /// Called before each change of a tree, so it should cost about as much as a load.
     fn forked(&self) -> bool;
 
-    /// True if nobody may change trees here: in a forked process, and where trees can be opened only to be read. There, what an
-    /// open after a crash stores stays in the memory of this process.
+    /// True if nobody may change trees here: in a forked process, and where trees can be opened only to be read. There,
+    /// what an open after a crash stores stays in the memory of this process.
     ///
     /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
     #[inline]
@@ -207,11 +207,12 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Waits until a change may begin: until the medium has room for what it will flush. The caller has locked nothing.
     ///
-    /// Called before each change of a tree, so it should cost about as much as a load where nothing is to be waited for.
+    /// Called before each change of a tree, so it should cost about as much as a load where nothing is to be waited
+    /// for.
     ///
     /// # Errors
     ///
-    /// The error of the system because of which nothing can become durable any more.
+    /// The error of the system after which nothing can become durable any more.
     fn admit(&self) -> io::Result<()>;
 
     /// Waits until what this thread has fenced is as durable as its caller wants it before it is told that a change is
@@ -228,28 +229,28 @@ pub trait Medium: Send + Sync + 'static {
         false
     }
 
-    /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be opened
-    /// without further work.
+    /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
+    /// opened without further work.
     ///
     /// # Errors
     ///
     /// As for [`sync`](Self::sync); then the medium is left as if the process had been killed.
     fn settle(&self) -> io::Result<()>;
 
-    /// Makes sure that `len` bytes from `at` are [accessible](Self::accessible), and that stores to them will not run out of
-    /// space later. If `len` is 0, all bytes up to `at` become accessible, and nothing else happens.
+    /// Makes sure that `len` bytes from `at` are [accessible](Self::accessible), and that stores to them will not run
+    /// out of space later. If `len` is 0, all bytes up to `at` become accessible, and nothing else happens.
     ///
-    /// Any thread may call it, also with locks held: it waits for the system, and for no lock that a caller of the medium
-    /// could hold.
+    /// Any thread may call it, also with locks held: it waits for the system, and for no lock that a caller of the
+    /// medium could hold.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::OutOfMemory`] if the range ends beyond [`Facts::len`], or if the system has no addresses for it; the
-    /// error of the system if it has no space, or if the file may not be so long. Then nothing has changed.
+    /// [`io::ErrorKind::OutOfMemory`] if the range ends beyond [`Facts::len`], or if the system has no addresses for
+    /// it; the error of the system if it has no space, or if the file may not be so long. Then nothing has changed.
     fn reserve(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// Where the bytes end that are [accessible](Self::accessible) and [reserved](Self::reserve) from `at` on without a gap, as
-    /// far as the medium knows; `at` if it does not.
+    /// Where the bytes end that are [accessible](Self::accessible) and [reserved](Self::reserve) from `at` on without a
+    /// gap, as far as the medium knows; `at` if it does not.
     ///
     /// This may take as long as it takes to read all of them.
     fn reserved_to(&self, at: u64) -> u64 {
@@ -257,29 +258,29 @@ pub trait Medium: Send + Sync + 'static {
     }
 
     /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
-    /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they were,
-    /// also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by this thread,
-    /// or by one of which it knows.
+    /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they
+    /// were, also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by
+    /// this thread, or by one of which it knows.
     ///
-    /// Where space cannot be given back, this does nothing. An access all the same is an access to memory: a word that is loaded may
-    /// be any, and what is stored may be lost.
+    /// Where space cannot be given back, this does nothing. An access all the same is an access to memory: a word that
+    /// is loaded may be any, and what is stored may be lost.
     ///
     /// # Errors
     ///
     /// The error of the system.
     fn release(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// Cuts off everything from `len` on, rounded up to whole words, durably. It may be reserved again, and holds zeros then.
-    /// Does nothing if no more is [accessible](Self::accessible).
+    /// Cuts off everything from `len` on, rounded up to whole words, durably. It may be reserved again, and holds zeros
+    /// then. Does nothing if no more is [accessible](Self::accessible).
     ///
-    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time panics, or loads zeros, or
-    /// stores what is lost.
+    /// Nobody accesses what is cut off: the caller alone uses the medium. An access at the same time panics, or loads
+    /// zeros, or stores what is lost.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] if the medium has always the same length, [`io::ErrorKind::PermissionDenied`] if what is
-    /// below it is only read; the error of the system. The medium has the old length then, or the new one, which may not be
-    /// durable.
+    /// [`io::ErrorKind::Unsupported`] if the medium has always the same length, [`io::ErrorKind::PermissionDenied`] if
+    /// what is below it is only read; the error of the system. The medium has the old length then, or the new one,
+    /// which may not be durable.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
     /// A number that changes when [reserved](Self::reserve) space may no longer be reserved, because the bytes have
@@ -292,8 +293,8 @@ pub trait Medium: Send + Sync + 'static {
     /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
     fn load_words(&self, at: u64, words: &mut [u64]);
 
-    /// So many words from `at` on where they lie, to be read only: each as [`load`](Self::load) gives it. `None` if loads
-    /// have to pass through the medium, as through one that counts them.
+    /// `count` words from `at` on where they lie, to be read only: each as [`load`](Self::load) gives it. `None` if
+    /// loads have to pass through the medium, as through one that counts them.
     ///
     /// # Panics
     ///

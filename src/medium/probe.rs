@@ -11,9 +11,9 @@ use std::path::Path;
 impl Mapped {
     /// The domain that a pool has at `path`, which is a file, or the directory in which a pool will lie.
     ///
-    /// Nothing is created, changed or locked there. A file is mapped for reading, and only what says that the pool has a
-    /// journal is read. In a directory, a file
-    /// without a name is mapped, which the system removes with its last descriptor, even if the process is killed.
+    /// Nothing is created, changed or locked there. A file is mapped for reading, and only what says that the pool has
+    /// a journal is read. In a directory, a file without a name is mapped, which the system removes with its last
+    /// descriptor, even if the process is killed.
     ///
     /// # Errors
     ///

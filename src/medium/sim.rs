@@ -120,7 +120,7 @@ pub(crate) fn number_thread(number: u8) {
 }
 
 impl Sim {
-    /// The same medium, for trees.
+    /// This medium, as the type that trees use.
     pub(crate) fn handle(&self) -> Any {
         Arc::new(self.clone())
     }
@@ -324,7 +324,8 @@ impl Layer for Sim {
         load_each(self, at, words);
     }
 
-    /// The medium keeps its length. That what is cut off holds zeros becomes durable line by line, and is durable at the end.
+    /// The medium keeps its length. That what is cut off holds zeros becomes durable line by line, and is durable at
+    /// the end.
     fn truncate(&self, len: u64) -> io::Result<()> {
         for line in (len.next_multiple_of(LINE)..self.shared.image.accessible()).step_by(LINE as usize) {
             let used: Vec<u64> = (line..line + LINE).step_by(8).filter(|&at| Layer::load(self, at) != 0).collect();

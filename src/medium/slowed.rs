@@ -5,10 +5,11 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A medium that waits after each flushed line, or after each round of them, and passes everything on to the medium below.
+/// A medium that waits after each flushed line, or after each round of them, and passes everything on to the medium
+/// below.
 ///
-/// A *round* is what a thread flushes before a fence. The papers wait for each line. Real memory takes the lines of a round
-/// side by side: there, a round takes hardly longer than a line.
+/// A *round* is what a thread flushes before a fence. The papers wait for each line. Real memory takes the lines of a
+/// round side by side: there, a round takes hardly longer than a line.
 pub struct Slowed<M> {
     medium: M,
     per_line: Duration,

@@ -5,9 +5,9 @@ use std::io;
 
 /// The medium of an open pool, to look at: [`Pool::medium`](crate::Pool::medium).
 ///
-/// It only reads, because the pool owns its medium: a store past the pool damages it, and [`release`](Medium::release) or
-/// [`truncate`](Medium::truncate) would empty it. A medium of one's own that counts something keeps its counters in an
-/// [`Arc`](std::sync::Arc), as [`Counted`] does, and the program keeps the other handle.
+/// It only reads, because the pool owns its medium: a store past the pool damages it, and [`release`](Medium::release)
+/// or [`truncate`](Medium::truncate) would empty it. A medium of one's own that counts something keeps its counters in
+/// an [`Arc`](std::sync::Arc), as [`Counted`] does, and the program keeps the other handle.
 ///
 /// # Examples
 ///

@@ -1,9 +1,9 @@
 //! An array that grows and whose elements stay where they are, so that readers need no lock, however late they are.
 //!
-//! The first elements lie in chunks, each twice as long as the one before it, so what is small takes little. Then comes one
-//! long *stretch*, of which only the touched part takes memory, and then chunks again. So nearly all elements of a large
-//! array are found with one comparison, and without a load on the way from one node to the next. Where the process has few
-//! addresses left, there are only chunks. An element is found by its name:
+//! The first elements lie in chunks, each twice as long as the one before it, so what is small takes little. Then comes
+//! one long *stretch*, of which only the touched part takes memory, and then chunks again. So nearly all elements of a
+//! large array are found with one comparison, and without a load on the way from one node to the next. Where the
+//! process has few addresses left, there are only chunks. An element is found by its name:
 //!
 //! ```text
 //! | 0 32               | index in the stretch 32 |
@@ -118,8 +118,8 @@ impl<T: Zero> Growing<T> {
         } else {
             return self.in_chunk(name);
         };
-        // SAFETY: the stretch has more elements than `index`: its start was stored before its length was published. It lives
-        // as long as `self`.
+        // SAFETY: the stretch has more elements than `index`: its start was stored before its length was published. It
+        // lives as long as `self`.
         Some(unsafe { element(start, index) })
     }
 

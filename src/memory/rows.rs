@@ -1,20 +1,20 @@
-//! Rows of equal length by their numbers, of which each comes into being when it is first needed.
+//! Rows of equal length by their numbers. Each row comes into being when it is first needed.
 //!
-//! Numbers may be any. There is a page of pointers for each [`PAGE`] numbers of which one is in use, and a table of these
-//! pages. The first page is found without the table: most pools have no more segments than that, and each load on the way
-//! to a row makes every search longer.
+//! Numbers may be any. There is a page of pointers for each [`PAGE`] numbers of which one is in use, and a table of
+//! these pages. The first page is found without the table: most pools have no more segments than that, and each load on
+//! the way to a row makes every search longer.
 //!
-//! A small array needs the first elements of one row. So the first [`EARLY`] elements of the row that is needed first, the
-//! *early* row, come in chunks, each as long as all before it, without a page. The others of that row come together, as
-//! those of all other rows do:
+//! A small array needs the first elements of one row. So the first [`EARLY`] elements of the row that is needed first,
+//! the *early* row, come in chunks, each as long as all before it, without a page. The others of that row come
+//! together, as those of all other rows do:
 //!
 //! ```text
 //! early row    | chunk 0: 8 | 8 | 16 | 32 | chunk 4: 64 | the rest             |
 //! other rows   | all elements                                                 |
 //! ```
 //!
-//! Elements have *numbers*, which ascend along a row. So one comparison tells whether an element is an early one. In a large
-//! array that is rarely so, and a processor expects that it is not.
+//! Elements have *numbers*, which ascend along a row. So one comparison tells whether an element is an early one. In a
+//! large array that is rarely so, and a processor expects that it is not.
 //!
 //! Whatever was made stays where it is until all is dropped, so readers need no lock, however late they are.
 
@@ -25,8 +25,8 @@ use std::hint::assert_unchecked;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-// Not those that models see into: each would make every access to a row into several executions. In models, rows are made
-// before there are threads.
+// Not those that models see into: each would make every access to a row into several executions. In models, rows are
+// made before there are threads.
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Pointers in a page.
@@ -90,8 +90,8 @@ struct Growth<T> {
 }
 
 impl<T: Zero> Rows<T> {
-    /// Rows of `len` elements, whose numbers differ by `step` in a row, and by `width` from one row to the next. Numbers are
-    /// below `2^62`.
+    /// Rows of `len` elements, whose numbers differ by `step` in a row, and by `width` from one row to the next.
+    /// Numbers are below `2^62`.
     pub(crate) fn new(len: usize, step: u64, width: u64) -> Self {
         let growth = Growth { rows: Slabs::new(), pages: Vec::new(), tables: Vec::new() };
         let (first, table) = (AtomicPtr::new(none()), AtomicPtr::default());
@@ -114,14 +114,14 @@ impl<T: Zero> Rows<T> {
     ///
     /// # Safety
     ///
-    /// `at` is below the length of the rows, and the number is that of the first element of the row and `at` steps, or less
-    /// than a step more.
+    /// `at` is below the length of the rows, and the number is that of the first element of the row and `at` steps, or
+    /// less than a step more.
     #[inline(always)]
     pub(crate) unsafe fn get(&self, row: usize, at: usize, number: u64) -> Option<&T> {
         debug_assert!(at < self.len);
         let mut start = if row < PAGE {
-            // SAFETY: it is the page without rows, or one that lives as long as `self`, and its content was published with its
-            // address.
+            // SAFETY: it is the page without rows, or one that lives as long as `self`, and its content was published
+            // with its address.
             let page = unsafe { &*self.first.load(Ordering::Acquire) };
             page[row].load(Ordering::Acquire)
         } else {
@@ -129,7 +129,7 @@ impl<T: Zero> Rows<T> {
             let page = unsafe { &*self.page(row / PAGE) };
             page[row % PAGE].load(Ordering::Acquire)
         };
-        // After the load of the start: whoever finds the rest of the early row also finds which one that is.
+        // After the load of the start: a thread that finds the rest of the early row also finds which row that is.
         if number.wrapping_sub(self.early.load(Ordering::Relaxed)) < self.span {
             start = self.chunk(at);
         }
@@ -140,8 +140,9 @@ impl<T: Zero> Rows<T> {
         let element = start.wrapping_add(at);
         // SAFETY: no element is at 0.
         unsafe { assert_unchecked(!element.is_null()) };
-        // SAFETY: `at` is below the length of the row, and lies in what `start` was made for. It lives as long as `self`, was
-        // zero when the pointer was published, which is a value by `Zero`, and is never handed out for writing.
+        // SAFETY: `at` is below the length of the row, and lies in what `start` was made for. It lives as long as
+        // `self`, was zero when the pointer was published, which is a value by `Zero`, and is never handed out for
+        // writing.
         Some(unsafe { &*element })
     }
 
@@ -162,8 +163,8 @@ impl<T: Zero> Rows<T> {
         if page.is_null() { none() } else { page }
     }
 
-    /// Makes an element of a row, which is not beyond its length, unless it was made; and others with it. `first` is the
-    /// number of the first element of the row.
+    /// Makes an element of a row, which is not beyond its length, unless it was made; and others with it. `first` is
+    /// the number of the first element of the row.
     ///
     /// # Errors
     ///
@@ -321,8 +322,8 @@ mod tests {
         assert!(places.len() >= 20, "{places:?}");
     }
 
-    /// Each thread makes all rows, from another one on. So most are found by threads that did not make them, while pages
-    /// and tables are added.
+    /// Each thread makes all rows, from another one on. So most are found by threads that did not make them, while
+    /// pages and tables are added.
     #[test]
     fn rows_stay_where_they_are_while_others_are_made() {
         const THREADS: usize = 4;

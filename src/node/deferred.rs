@@ -16,8 +16,8 @@ pub enum Deferred {
     Remove(usize),
 }
 
-/// The operations of layouts in which each change of an entry is some words of one leaf, whatever else changes: leaves of
-/// which nothing is ever shifted.
+/// The operations of layouts in which each change of an entry is some words of one leaf, whatever else changes: leaves
+/// of which nothing is ever shifted.
 #[diagnostic::on_unimplemented(
     message = "leaves of this layout take no part in transactions",
     note = "trees with the default leaves do: `OneLine`, and `ByteLeaf` for byte strings"

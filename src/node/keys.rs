@@ -40,7 +40,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// The lower fence key of a node that is about to be made.
     type Fence;
 
-    /// The same, ready to be stored.
+    /// The lower fence key of a node that is about to be made, ready to be stored.
     type Low<'l>: Copy;
 
     /// What a shadow says about the keys that its node owns.
@@ -63,7 +63,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Whether the range of a node says that the index may not know its right neighbour yet.
     const MARKS_LAG: bool;
 
-    /// The same range, which now says so or not.
+    /// `range` with its lag mark set to `lags`.
     fn lagging(range: Self::Range, lags: bool) -> Self::Range;
 
     /// A key in the caller's memory, for a search.
@@ -158,8 +158,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
         next: Option<u64>,
     ) -> Self::Range;
 
-    /// The part of a span that lies in the range of a node, which has a key of it, if that is known without a look at the
-    /// node. A sort of its entries then knows where they lie.
+    /// The part of a span that lies in the range of a node, which has a key of it, if that is known without a look at
+    /// the node. A sort of its entries then knows where they lie.
     fn within<'k>(keys: Self::Span<'k>, range: Self::Range) -> Self::Span<'k>;
 
     /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
@@ -174,7 +174,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// The lower fence key of the leaf with these edges.
     fn low(edges: &Self::Edges) -> Self::Owned;
 
-    /// Of leaves by their lower fence keys, the last one that does not lie to the right of a key.
+    /// The last leaf that does not lie to the right of a key, among leaves by their lower fence keys.
     fn floor<'l, L>(leaves: &'l BTreeMap<Self::Owned, L>, key: Self::Ref<'_>) -> Option<&'l L>;
 
     /// Whether the leaf with these edges does not end before a key.
@@ -186,7 +186,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// The offset of the record that a value points to, in a tree with records.
     fn record(value: u64) -> u64;
 
-    /// The same value, pointing to a copy of its record; `None` if no value can point there.
+    /// `value`, pointing to a copy of its record; `None` if no value can point there.
     fn pointing_to(value: u64, copy: u64) -> Option<u64>;
 
     /// The fence key of a node that is in the chain and owns `range`.

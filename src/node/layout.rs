@@ -127,8 +127,8 @@ pub struct Checked {
     pub entries: Vec<Entry>,
     /// Positions in `entries` of a pair of equal keys, the trace of an unfinished shift: only one of them counts.
     pub pair: Option<usize>,
-    /// Slots whose keys are beyond the owned range, and their values: the trace of a change of the chain that was cut. In
-    /// a layout that has them, a leaf to the right has the same values, and only that counts.
+    /// Slots whose keys are beyond the owned range, and their values: the trace of a change of the chain that was cut.
+    /// In a layout that has them, a leaf to the right has the same values, and only that counts.
     pub beyond: Vec<(u64, u64)>,
 }
 
@@ -176,19 +176,21 @@ impl Policy {
     /// Changes are made in place, and a block is in use if the chain reaches it.
     pub(crate) const USUAL: Self =
         Self { copy_pays: None, in_use_at: None, merging: Merging::RightFirst, in_snapshots: false };
-    /// The same, of layouts that take part in snapshots.
+    /// Changes are made in place, a block is in use if the chain reaches it, and the layout takes part in snapshots.
     pub(crate) const IN_SNAPSHOTS: Self = Self { in_snapshots: true, ..Self::USUAL };
 }
 
 /// Which nodes merge after a removal, and with which neighbour, in layouts whose nodes are split in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merging {
-    /// A node that is a quarter full or less merges with its right neighbour. If that has another parent, it merges with
-    /// the left one. Two nodes that would be more than three quarters full share their entries evenly instead.
+    /// A node that is a quarter full or less merges with its right neighbour. If that has another parent, it merges
+    /// with the left one. Two nodes that would be more than three quarters full share their entries evenly instead.
     RightFirst,
-    /// The same, with the left neighbour first.
+    /// A node that is a quarter full or less merges with its left neighbour. If that has another parent, it merges with
+    /// the right one. Two nodes that would be more than three quarters full share their entries evenly instead.
     LeftFirst,
-    /// A node that is less than half full merges with its right neighbour if that has room, and otherwise stays as it is.
+    /// A node that is less than half full merges with its right neighbour if that has room, and otherwise stays as it
+    /// is.
     RightOnly,
     /// A node that is less than half full merges with a neighbour that has room, the left one first. If neither has, it
     /// takes entries from both until it is more than half full. (An inner node stays as it is instead.)

@@ -68,16 +68,16 @@ pub(crate) const PREFETCHED: u64 = 16 * LINE;
 
 /// A node layout: where its entries lie, how they are found, and how one of them changes.
 ///
-/// A pool knows the crate's layouts by their tags. One of another crate is known by its tag and its name, of which the pool has a
-/// hash: two programs that chose one tag do not take the trees of each other for theirs. Such a tree can be checked only where it
-/// is open, by the program that has its type.
+/// A pool knows the crate's layouts by their tags. One of another crate is known by its tag and its name, of which the
+/// pool has a hash: two programs that chose one tag do not take the trees of each other for theirs. Such a tree can be
+/// checked only where it is open, by the program that has its type.
 ///
 /// Sealed, because a layout is proven together with the crate: its operations are not public, and belong to one layout.
 pub trait Node: Send + Sync + Sized + 'static {
     /// The tag in the pool. A layout of another crate may have any that no layout of this crate has.
     const LAYOUT: u16;
-    /// The name in messages and on the command line. That of a layout of another crate is a part of the format, and should say
-    /// whose it is.
+    /// The name in messages and on the command line. That of a layout of another crate is a part of the format, and
+    /// should say whose it is.
     const NAME: &'static str;
     /// Whether it is one of this crate's, whose tags are never given out again.
     #[doc(hidden)]

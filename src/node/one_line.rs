@@ -151,7 +151,8 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header is read as the first pair, as if it were an entry.
         let used = hints.used::<SLOTS>() << 1;
-        // A writer asks for all keys, and may be about to split a leaf in which they are crowded at one end of its range.
+        // A writer asks for all keys, and may be about to split a leaf in which they are crowded at one end of its
+        // range.
         if keys != Words::ALL
             && Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
             && let Some(words) = m.lend(at, 2 * simd::MOST)
@@ -236,8 +237,8 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
         hints.retain((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
     }
 
-    /// The line of the slot that the entry will get, or of a key that may be the same one; of a full leaf all lines, because
-    /// it is split.
+    /// The line of the slot that the entry will get, or of a key that may be the same one; of a full leaf all lines,
+    /// because it is split.
     #[inline]
     fn prefetch_put<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> bool {
         let hash = Hash::of(key);

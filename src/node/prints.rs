@@ -11,7 +11,7 @@ pub(super) const MOST: usize = 39;
 /// Words of fingerprints in the shadow; the last byte is the count.
 const WORDS: usize = (MOST + 1) / 8;
 
-/// So many slots, from the first one on.
+/// The first `slots` slots.
 const fn all(slots: usize) -> Slots {
     (1 << slots) - 1
 }
@@ -28,19 +28,19 @@ unsafe impl Zero for Prints {
 }
 
 impl Prints {
-    /// Those of the first `SLOTS` slots that have this fingerprint.
+    /// The slots, of the first `SLOTS`, that have this fingerprint.
     #[inline]
     pub(super) fn matching<const SLOTS: usize>(&self, print: u8) -> Slots {
         simd::equal(&self.0 as &Bytes, print) & all(SLOTS)
     }
 
-    /// Those of the first `SLOTS` slots that hold no entry.
+    /// The slots, of the first `SLOTS`, that hold no entry.
     #[inline]
     pub(super) fn empty<const SLOTS: usize>(&self) -> Slots {
         self.matching::<SLOTS>(0)
     }
 
-    /// Those of the first `SLOTS` slots that hold an entry.
+    /// The slots, of the first `SLOTS`, that hold an entry.
     #[inline]
     pub(super) fn used<const SLOTS: usize>(&self) -> Slots {
         !self.empty::<SLOTS>() & all(SLOTS)
@@ -79,8 +79,8 @@ impl Prints {
     }
 
     /// Records entries in empty slots.
-    // Word by word: to load bytes together that were stored one by one, a processor waits for all stores before these, also
-    // for those to lines that are not in its cache.
+    // Word by word: to load bytes together that were stored one by one, a processor waits for all stores before these,
+    // also for those to lines that are not in its cache.
     pub(super) fn fill_all(&self, entries: impl Iterator<Item = (usize, u8)>) {
         let mut count = self.count();
         for (slot, print) in entries {

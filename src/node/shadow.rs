@@ -63,8 +63,8 @@ impl Version {
         self.0 & APPENDED != 0
     }
 
-    /// The same version with the mark for a node that begins in this way: the value with which its first writer unlocks
-    /// it.
+    /// This version with the mark for a node that a split for ascending keys created: the value with which the node's
+    /// first writer unlocks it.
     pub(crate) fn appended(self) -> Self {
         Self(self.0 | APPENDED)
     }
@@ -75,8 +75,8 @@ impl Version {
     }
 }
 
-/// In what state a writer leaves a shadow. As long as a word: a shorter one would bring padding into locked nodes, which
-/// is copied in pieces.
+/// In what state a writer leaves a shadow. As long as a word: a shorter one would bring padding into locked nodes,
+/// which is copied in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Leave {
@@ -154,7 +154,7 @@ impl VersionLock {
         self.lock_fast(bias).unwrap_or_else(|| self.lock_slowly(bias, None))
     }
 
-    /// The same; counts if it had to wait.
+    /// Waits for the lock and takes it; returns what the word was. Counts in `waits` if it had to wait.
     #[inline]
     pub(crate) fn lock_counted(&self, bias: &Bias, waits: &Rare) -> Version {
         self.lock_fast(bias).unwrap_or_else(|| self.lock_slowly(bias, Some(waits)))
@@ -188,8 +188,8 @@ impl VersionLock {
         self.take_if(bias, |was| was.is_quiet() && !anyone_sleeps())
     }
 
-    /// Takes the lock if it becomes free within the time that some changes of a leaf take. Never sleeps for it: the caller
-    /// may hold a lock for which its holder waits.
+    /// Takes the lock if it becomes free within the time that some changes of a leaf take. Never sleeps for it: the
+    /// caller may hold a lock for which its holder waits.
     pub(crate) fn lock_soon(&self, bias: &Bias) -> Option<Version> {
         for _ in 0..SOON {
             if let Some(was) = self.take_if(bias, |was| was.0 & LOCKED == 0) {
@@ -220,7 +220,8 @@ impl VersionLock {
         self.take_if(bias, |now| now == was).is_some()
     }
 
-    /// Takes the lock if the word allows it, which it does not if it is locked. May miss that once in a while.
+    /// Takes the lock if `allows` accepts the word, which must not be a locked one. Never takes a held lock; may fail
+    /// spuriously.
     #[inline(always)]
     #[must_use]
     fn take_if(&self, bias: &Bias, allows: impl Fn(Version) -> bool) -> Option<Version> {

@@ -89,8 +89,8 @@ pub trait SplitInPlace: Layout {
         0
     }
 
-    /// Removes entries that are in a node which owns `range`. They ascend. Returns, as bits, the lines of the node that the
-    /// caller must still flush, as [`put`](Self::put) does.
+    /// Removes entries that are in a node which owns `range`. They ascend. Returns, as bits, the lines of the node that
+    /// the caller must still flush, as [`put`](Self::put) does.
     fn remove_all<M: Medium>(
         m: Access<'_, Self, M>,
         at: u64,
@@ -196,8 +196,8 @@ pub trait Sizes<L: Layout> {
     /// The number of lines that a node has.
     fn lines(hints: &L::Hints) -> u32;
 
-    /// The number of lines that the new nodes get which replace this one: at most `most`. `nodes` tells how many nodes there
-    /// are.
+    /// The number of lines that the new nodes get which replace this one: at most `most`. `nodes` tells how many nodes
+    /// there are.
     fn resize<M: Medium>(
         m: Access<'_, L, M>,
         hints: &L::Hints,

@@ -41,7 +41,7 @@ pub struct Seen {
 /// How a size changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resize {
-    /// The same number of lines.
+    /// As many lines as before.
     Keep,
     /// One line less.
     Shrink,
@@ -75,20 +75,20 @@ pub struct Balanced;
 ///
 /// # As printed
 ///
-/// - A leaf is hot if it was written, or read, more than the average of all leaves since the tree was opened. (The other
-///   strategies compare with leaves that were replaced lately.)
-/// - Equations 1 and 3 credit a leaf that changes by one line with a whole split, and Equations 2 and 4 count the searches
-///   of readers only. If doubling does not pay, a leaf grows by one line as long as that pays (section 6.4.2;
+/// - A leaf is hot if it was written, or read, more than the average of all leaves since the tree was opened. (The
+///   other strategies compare with leaves that were replaced lately.)
+/// - Equations 1 and 3 credit a leaf that changes by one line with a whole split, and Equations 2 and 4 count the
+///   searches of readers only. If doubling does not pay, a leaf grows by one line as long as that pays (section 6.4.2;
 ///   Algorithm 3 does not have this step). Otherwise the size stays.
-/// - A parent of leaves is hot if the writes of its leaves are more than the average of all parents. (The other strategies
-///   count the leaves that were added.)
+/// - A parent of leaves is hot if the writes of its leaves are more than the average of all parents. (The other
+///   strategies count the leaves that were added.)
 ///
 /// # What differs
 ///
 /// A leaf has 3 lines at least and 32 times its first size at most, because blocks come in six sizes. Counters lie in
-/// DRAM, and begin anew when the tree is opened. Inner nodes have 1 KiB whatever the size of the leaves: their size is a
-/// constant of the index, so that the way through an inner node is found without a multiplication by a variable, and an
-/// index for each size would be compiled into every tree.
+/// DRAM, and begin anew when the tree is opened. Inner nodes have 1 KiB whatever the size of the leaves: their size is
+/// a constant of the index, so that the way through an inner node is found without a multiplication by a variable, and
+/// an index for each size would be compiled into every tree.
 #[derive(Debug, Clone, Copy)]
 pub struct AsPrinted;
 
@@ -190,7 +190,7 @@ impl Workload {
         self.all_writes.fetch_add(writes, Ordering::Relaxed);
     }
 
-    /// How a leaf with this tally compares with the average of all leaves, of which there are so many.
+    /// How a leaf with this tally compares with the average of all leaves, given their number.
     fn compare_with_all(&self, tally: &Halves, leaves: u64) -> Seen {
         let (reads, writes) = words(tally);
         let is_hot = |of_leaf: u64, of_all: &AtomicU64| of_leaf * leaves > of_all.load(Ordering::Relaxed);
@@ -204,10 +204,10 @@ impl Workload {
 
 /// The model of section 5.4: nanoseconds to read and to write a leaf with a given number of lines.
 ///
-/// Two terms differ from the paper's, unless the model is as printed. The paper counts only the searches of readers; here
-/// a write counts as a search, too, because it begins with one. And the paper assumes that a leaf larger by one line saves
-/// a whole split; here it saves its share of a split. With the paper's terms, leaves that are only written to grow as far
-/// as they can, and searching them costs more than all splits.
+/// Two terms differ from the paper's, unless the model is as printed. The paper counts only the searches of readers;
+/// here a write counts as a search, too, because it begins with one. And the paper assumes that a leaf larger by one
+/// line saves a whole split; here it saves its share of a split. With the paper's terms, leaves that are only written
+/// to grow as far as they can, and searching them costs more than all splits.
 struct Model {
     costs: Costs,
     /// Elements per line.
@@ -252,8 +252,8 @@ impl Model {
     }
 }
 
-/// The number of lines of the leaves that replace one with `old` lines: Algorithm 3, within `least..=most`. `leaves` tells
-/// how many leaves there are.
+/// The number of lines of the leaves that replace one with `old` lines: Algorithm 3, within `least..=most`. `leaves`
+/// tells how many leaves there are.
 pub(crate) fn lines<S: Strategy>(
     (old, least, most): (u64, u64, u64),
     per_line: u64,
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(lines::<Aggressive>((128, 4, 512), 3, slow, &written, &workload, leaves), 256);
     }
 
-    /// What is only written doubles as far as it can; what is read as well grows until a search of the larger part costs
-    /// more than a split.
+    /// What is only written doubles as far as it can; what is read as well grows until a search of the larger part
+    /// costs more than a split.
     #[test]
     fn as_printed_only_reads_count_against_growing() {
         let (workload, leaves) = (Workload::default(), || 2);

@@ -37,25 +37,25 @@ pub mod circ {
 ///
 /// # As printed
 ///
-/// - Base and count are one word. It is stored after what an insert, a removal or a split has changed is durable, and is
-///   then flushed: one line and one fence more for each change.
+/// - Base and count are one word. It is stored after what an insert, a removal or a split has changed is durable, and
+///   is then flushed: one line and one fence more for each change.
 /// - A search compares with the key at slot 0 to choose one of two contiguous segments, and scans it from its start.
-/// - A node merges when it is less than half full: with its right neighbour only, only under the same parent, and only if
-///   all entries have room. Otherwise it stays as it is.
+/// - A node merges when it is less than half full: with its right neighbour only, only under the same parent, and only
+///   if all entries have room. Otherwise it stays as it is.
 ///
 /// # What differs
 ///
-/// - After a crash, the keys alone tell what a node holds, as in [`Circular`]. The word does not decide: the first touch
-///   of a node stores it anew, and a check accepts one that is one change behind. In the paper, cases 1 and 2 of its
-///   section 5.5 compare the word with the array.
-/// - The entries of a merge move into the left one of the two nodes, which the paper empties. Here each node owns the keys
-///   from its lower end to that of its neighbour, so the link of the left node is the one word that can commit a merge.
+/// - After a crash, the keys alone tell what a node holds, as in [`Circular`]. The word does not decide: the first
+///   touch of a node stores it anew, and a check accepts one that is one change behind. In the paper, cases 1 and 2 of
+///   its section 5.5 compare the word with the array.
+/// - The entries of a merge move into the left one of the two nodes, which the paper empties. Here each node owns the
+///   keys from its lower end to its neighbour's, so the link of the left node is the one word that can commit a merge.
 /// - An eighth of the slots stay free in a merge, so that the next inserts do not split what was merged; an empty node
 ///   always merges. In the paper, it is enough that all entries have room.
-/// - A split does not overwrite the entries that have moved with zeros. The left node does not own them any more, and so
-///   they are empty slots.
-/// - The marker of an empty slot is a key that the node does not own. In the paper it is the value 0, so no value may be
-///   0, or occur twice in a node.
+/// - A split does not overwrite the entries that have moved with zeros. The left node does not own them any more, and
+///   so they are empty slots.
+/// - The marker of an empty slot is a key that the node does not own. In the paper it is the value 0, so no value may
+///   be 0, or occur twice in a node.
 #[derive(Debug, Clone, Copy)]
 pub struct CircularPrinted<const SLOTS: usize, const PARTS: u8 = { circ::PRINTED }>;
 

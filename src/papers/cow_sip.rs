@@ -53,22 +53,22 @@ pub mod crab {
 ///
 /// # As printed
 ///
-/// With [`crab::PRINTED`], a shift ends with the count, which is stored after the shift is durable, and is then flushed:
-/// one line and one fence more. A copy has its count in the header line, which is flushed with the rest. A leaf that is
-/// less than half full merges with a neighbour that has room for its entries, the left one first. If neither has, it
-/// takes entries from both until it is more than half full.
+/// With [`crab::PRINTED`], a shift ends with the count, which is stored after the shift is durable, and is then
+/// flushed: one line and one fence more. A copy has its count in the header line, which is flushed with the rest. A
+/// leaf that is less than half full merges with a neighbour that has room for its entries, the left one first. If
+/// neither has, it takes entries from both until it is more than half full.
 ///
 /// # What differs
 ///
-/// - After a crash, the keys alone tell what a leaf holds. The count does not decide: the first touch of a leaf stores it
-///   anew, and a check accepts one that is one change behind.
+/// - After a crash, the keys alone tell what a leaf holds. The count does not decide: the first touch of a leaf stores
+///   it anew, and a check accepts one that is one change behind.
 /// - A split stores the new count of the left leaf after its link, which commits, and not before.
-/// - The leaf that merges is the right one of the two, or its right neighbour merges into it, because the link of the left
-///   one commits. An eighth of the slots stay free, so that the next inserts do not split what was merged; an empty leaf
-///   always merges. In the paper, it is enough that all entries have room.
-/// - What a leaf takes from its right neighbour is appended, and that neighbour is replaced by a copy of the rest. What it
-///   takes from its left neighbour makes it be replaced by a copy itself. So each of the two commits with one link. The
-///   paper shifts entries in place. A neighbour gives only what leaves it half full.
+/// - The leaf that merges is the right one of the two, or its right neighbour merges into it, because the link of the
+///   left one commits. An eighth of the slots stay free, so that the next inserts do not split what was merged; an
+///   empty leaf always merges. In the paper, it is enough that all entries have room.
+/// - What a leaf takes from its right neighbour is appended, and that neighbour is replaced by a copy of the rest. What
+///   it takes from its left neighbour makes it be replaced by a copy itself. So each of the two commits with one link.
+///   The paper shifts entries in place. A neighbour gives only what leaves it half full.
 #[derive(Debug, Clone, Copy)]
 pub struct CowSip<const SLOTS: usize, const OPTIONS: u8 = 0>;
 

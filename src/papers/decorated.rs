@@ -31,8 +31,8 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     fn position_of(base: usize, slot: usize) -> usize;
 }
 
-/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant, and with these inner
-/// nodes; everything else is as in `N`.
+/// The nodes of a layout that gives `N` another search, with the tag and the name of this constant, and with these
+/// inner nodes; everything else is as in `N`.
 macro_rules! decorated_node {
     ($layout:ident, $tag_and_name:ident, inner: $inner:ty) => {
         impl<N: Decorated> $crate::node::Node for $layout<N> {

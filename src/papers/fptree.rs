@@ -45,8 +45,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// # What differs
 ///
-/// In both forms an update is made in place, and a split copies the greater half only. FPTree copies the whole leaf, and
-/// then clears half of the bits in each of the two.
+/// In both forms an update is made in place, and a split copies the greater half only. FPTree copies the whole leaf,
+/// and then clears half of the bits in each of the two.
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprint<const SLOTS: usize = 32, const PRINTED: bool = false>;
 

@@ -71,8 +71,8 @@ impl<const SLOTS: usize, const WHOLE: bool> Logged<SLOTS, WHOLE> {
         key_at(at, SLOTS + i)
     }
 
-    /// Copies the run, or the whole node, to the log, makes the change, and clears the log. The last line is flushed, not
-    /// fenced.
+    /// Copies the run, or the whole node, to the log, makes the change, and clears the log. The last line is flushed,
+    /// not fenced.
     fn logged<M: Medium>(m: &M, at: u64, run: Window, changed: Range<usize>, change: impl FnOnce()) {
         let copied = if WHOLE { SLOTS } else { run.len() };
         for i in 0..copied {

@@ -140,7 +140,7 @@ pub type NvTreePrinted = Append<16, AsPrinted>;
 /// Contestant: `nvt-a-lcb`.
 pub type NvTreeConsistent = Append<16, Fixed, Logged<64>>;
 
-/// The same with the inner nodes of [`LcbTreeWhole`].
+/// NV-Tree of one node size, with consistent inner nodes, which are those of [`LcbTreeWhole`].
 ///
 /// Contestant: `nvt-a-lcb-whole`.
 pub type NvTreeConsistentWhole = Append<16, Fixed, Logged<64, true>>;
@@ -155,8 +155,8 @@ pub type NvTreeConsistentWhole = Append<16, Fixed, Logged<64, true>>;
 /// Contestant: `crab`.
 pub type CrabTree = CowSip<64>;
 
-/// Crab-tree's basic scheme as the paper prints it: with a count that each shift flushes, and with leaves that are at least
-/// half full. What differs from the print: see [`CowSip`].
+/// Crab-tree's basic scheme as the paper prints it: with a count that each shift flushes, and with leaves that are at
+/// least half full. What differs from the print: see [`CowSip`].
 pub type CrabTreePrinted = CowSip<64, { crab::PRINTED }>;
 
 /// Crab-tree with the three options of its section 5 (`Crab_opt`).

@@ -1,7 +1,7 @@
 //! The list of all layouts: from the numbers in a pool to types.
 //!
-//! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile. Layouts of other crates are not here:
-//! [`foreign`] tells them by their names.
+//! A new layout is one line in [`layouts`]. Two layouts with the same tag do not compile. Layouts of other crates are
+//! not here: [`foreign`] tells them by their names.
 
 use super::*;
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
@@ -113,14 +113,14 @@ const _: () = {
     }
 };
 
-/// The tag of leaves over which the inner nodes are `I`: that of the leaves, below the tag of the inner nodes if these are
-/// not linear. No other tag has an upper byte.
+/// The tag of leaves over which the inner nodes are `I`: the leaves' own tag, below the tag of the inner nodes if these
+/// are not linear. No other tag has an upper byte.
 pub(crate) const fn tag_over<I: Node>(leaf: u16) -> u16 {
     if I::LAYOUT == Linear::<4>::LAYOUT { leaf } else { leaf | I::LAYOUT << 8 }
 }
 
-/// The hash of the name of a layout that is not the crate's, which the pool has beside the tag; `None` for one of the crate's. As
-/// an error, the name of the crate's layout that has the tag.
+/// The hash of the name of a layout that is not the crate's, which the pool has beside the tag; `None` for one of the
+/// crate's. As an error, the name of the crate's layout that has the tag.
 pub(crate) fn foreign<N: Node>() -> Result<Option<u64>, &'static str> {
     if N::IS_OWN {
         return Ok(None);

@@ -37,13 +37,14 @@ decorated_node!(Sentinel, SENTINEL, inner: Self);
 ///
 /// # As printed
 ///
-/// A search looks at one sentinel after the other, from that of the run's second line on, until one is greater than the
-/// key; in a circular node, past the end of the array to its start. Inner nodes are [`Scanned`], as in the trees to which
-/// the paper adds the array.
+/// A search looks at one sentinel after the other, from the sentinel of the run's second line on, until one is greater
+/// than the key; in a circular node, past the end of the array to its start. Inner nodes are [`Scanned`], as in the
+/// trees to which the paper adds the array.
 ///
 /// # What differs
 ///
-/// The array lies in the node's shadow, in DRAM. The keys of the one line that is then read are compared without branches.
+/// The array lies in the node's shadow, in DRAM. The keys of the one line that is then read are compared without
+/// branches.
 #[derive(Debug, Clone, Copy)]
 pub struct SentinelLeaves<N>(PhantomData<N>);
 
@@ -55,8 +56,8 @@ fn not_above(words: &[AtomicU64], key: u64) -> usize {
     partition(words.len(), |i| words[i].load(Ordering::Relaxed) <= key)
 }
 
-/// Finds a key in the line that `passed` chooses: it returns how many sentinels are not above the key, given those of the
-/// lines after the run's first one, up to the end of the array and from its start on.
+/// Finds a key in the line that `passed` chooses: it returns how many sentinels are not above the key, given those of
+/// the lines after the run's first one, up to the end of the array and from its start on.
 #[inline]
 fn find_by<N: Decorated, M: Medium>(
     m: &M,

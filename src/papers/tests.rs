@@ -1,5 +1,5 @@
-//! Every layout, one node at a time: with histories that are compared with a model and cut at every fence, with damaged words,
-//! and as readers see a node that changes under them.
+//! Every layout, one node at a time: with histories that are compared with a model and cut at every fence, with damaged
+//! words, and as readers see a node that changes under them.
 //!
 //! A node is less than a tree, so all layouts can be compiled for this.
 
@@ -43,7 +43,7 @@ impl<N: WordNode> Of<N> {
     }
 }
 
-/// The same, whatever its layout: the tests are compiled once.
+/// A node of any layout: the tests are compiled once.
 trait AnyNode {
     fn bytes(&self) -> u64;
     fn slots(&self) -> usize;
@@ -446,8 +446,8 @@ fn versions_do_not_run_out() {
     }
 }
 
-/// A reader may find words that do not belong to its hints: others, of a node that was changed or of another one in the same
-/// block. What it finds is discarded, but it must find an end.
+/// A reader may find words that do not belong to its hints: others, of a node that was changed or of another one in the
+/// same block. What it finds is discarded, but it must find an end.
 #[test]
 fn torn_reads_of_one_node() {
     for &(_, name, make) in NODES {

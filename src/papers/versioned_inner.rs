@@ -6,8 +6,8 @@
 //! line 2   | entry 2 | entry 3 | ...
 //! ```
 //!
-//! - **N3** As in a leaf, for the owned ones among the first `count` entries. Those that are not owned are the last ones.
-//!   While the node is `closing`, the space of an entry that has ended is being closed.
+//! - **N3** As in a leaf, for the owned ones among the first `count` entries. Those that are not owned are the last
+//!   ones. While the node is `closing`, the space of an entry that has ended is being closed.
 //!
 //! Ended entries stay until there is no room. A split leaves entries behind, and a merge adds some, that are not owned;
 //! they do not count, and recovery forgets them.
@@ -30,8 +30,8 @@ use crate::search::partition;
 ///
 /// # What differs
 ///
-/// CDDS-Tree replaces a full node by two new ones, and ends all entries of the old one. Here a node is split in place, by
-/// one store to its link, as all inner nodes are. A child is replaced in place if all entries of the node are valid.
+/// CDDS-Tree replaces a full node by two new ones, and ends all entries of the old one. Here a node is split in place,
+/// by one store to its link, as all inner nodes are. A child is replaced in place if all entries of the node are valid.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionedInner<const SLOTS: usize>;
 

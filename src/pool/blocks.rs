@@ -2,8 +2,8 @@
 //!
 //! After a crash, the blocks that a tree reaches are in use and all others are free. Nothing can leak.
 //!
-//! A class has a bitmap for each of its segments, and remembers a few blocks that were given back last: these are likely
-//! to be in a cache. A segment all of whose blocks are free leaves the class (P5).
+//! A class has a bitmap for each of its segments, and remembers a few blocks that were given back last: these are
+//! likely to be in a cache. A segment all of whose blocks are free leaves the class (P5).
 //!
 //! A class of nodes keeps one free block back, from its first segment on, for a node that replaces another one. A
 //! removal or an update may have to replace a node even when the disk is full. It replaces one node at a time, because
@@ -11,8 +11,8 @@
 //! one reserved block. No particular block is reserved: the reserve is whichever block is left last.
 //!
 //! While a tree is compacted, some segments of a class are *closed*, or their ends are (K1): free blocks there count as
-//! withheld, not as free. What would fail for want of space opens them again, so that compacting takes nothing from anybody
-//! (K-D).
+//! withheld, not as free. What would fail for want of space opens them again, so that compacting takes nothing from
+//! anybody (K-D).
 
 mod part;
 #[cfg(test)]
@@ -42,8 +42,8 @@ pub(crate) struct Blocks {
     state: Mutex<Lazy>,
 }
 
-/// The state of a class, which takes memory only from when it has blocks: a tree has dozens of classes for records, and a small
-/// one uses few of them.
+/// The state of a class, which takes memory only from when it has blocks: a tree has dozens of classes for records, and
+/// a small one uses few of them.
 #[derive(Default)]
 struct Lazy(Option<Box<State>>);
 
@@ -193,9 +193,9 @@ impl State {
         self.free - u64::from(part.available())
     }
 
-    /// Closes the sparsest parts, as long as the others have room for all that is in use, and for `reserve` blocks; and the
-    /// end of the next one. `blocks_for` rounds the number of blocks that a part must have up to one that it can have. Adds
-    /// the segments to `victims`.
+    /// Closes the sparsest parts, as long as the others have room for all that is in use, and for `reserve` blocks; and
+    /// the end of the next one. `blocks_for` rounds the number of blocks that a part must have up to one that it can
+    /// have. Adds the segments to `victims`.
     fn close_sparse(
         &mut self,
         segments: &Segments,
@@ -403,7 +403,7 @@ impl Blocks {
         self.take_but(0, m, segments)
     }
 
-    /// The same, but leaves `reserve` blocks free.
+    /// A block for the caller alone. Leaves `reserve` blocks free.
     fn take_but<M: Medium>(&self, reserve: u64, m: &M, segments: &Segments) -> Result<Taken, Fault> {
         delay();
         let mut state = self.made();
@@ -417,8 +417,8 @@ impl Blocks {
         Ok(state.take(segments).expect("as many blocks are free as are counted"))
     }
 
-    /// Gets more blocks: a quarter of what the class has, so that little of it is unused; a whole segment, once it has one,
-    /// because these are filled in huge pages.
+    /// Gets more blocks: a quarter of what the class has, so that little of it is unused; a whole segment, once it has
+    /// one, because these are filled in huge pages.
     #[cold]
     fn grow<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
@@ -456,8 +456,8 @@ impl Blocks {
         self.made().take(segments)
     }
 
-    /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that there
-    /// was; `None` if there is none.
+    /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that
+    /// there was; `None` if there is none.
     pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<Taken> {
         delay();
         let mut state = self.made();

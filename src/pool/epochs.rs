@@ -129,7 +129,7 @@ impl<T> Epochs<T> {
         self.pin_in(shard())
     }
 
-    /// The same, counted in this shard.
+    /// Pins the current epoch. The pin is counted in this shard.
     #[inline]
     pub(super) fn pin_in(&self, shard: usize) -> Pin<'_> {
         let clock = &self.clock.0;

@@ -67,8 +67,8 @@ impl Geometry {
         ROOTS + u64::from(slot) * ROOT_BYTES
     }
 
-    /// The first segment of the group whose entries lie together. Groups double in length, so that runs of any length fit
-    /// into one.
+    /// The first segment of the group whose entries lie together. Groups double in length, so that runs of any length
+    /// fit into one.
     fn group(segment: u32) -> u32 {
         if segment < FIRST_GROUP { 0 } else { 1 << segment.ilog2() }
     }
@@ -123,7 +123,8 @@ impl Geometry {
     }
 }
 
-/// What stands for the boot if a sync has failed: what the disk has is of different times, as after a crash of the machine.
+/// What stands for the boot if a sync has failed: what the disk has is of different times, as after a crash of the
+/// machine.
 const FAILED: u64 = u64::MAX;
 
 /// The content of a superblock.
@@ -342,14 +343,15 @@ impl Superblock {
             && Self::is_blank(words.len() as u64 * 8, |at| u64::from_le_bytes(words[at as usize / 8]))
     }
 
-    /// Whether nothing was ever written to `len` bytes, except for the twins, of which B is not valid.
+    /// Whether nothing was ever written to `len` bytes, except for the twins, and twin B is not valid.
     fn is_blank(len: u64, load: impl Fn(u64) -> u64) -> bool {
         let twin = TWINS[1]..TWINS[1] + BYTES;
         let whole = len >= twin.end && Self::decode(&std::array::from_fn(|i| load(twin.start + i as u64 * 8))).is_ok();
         !whole && (BYTES..len).step_by(8).filter(|at| !twin.contains(at)).all(|at| load(at) == 0)
     }
 
-    /// The offset of a twin that cannot be read, though the pool was opened: by the other one. Nobody writes them meanwhile.
+    /// The offset of a twin that cannot be read, though the pool was opened: by the other one. Nobody writes them
+    /// meanwhile.
     pub(crate) fn unreadable_twin<M: Medium>(m: &M) -> Option<u64> {
         TWINS.into_iter().find(|at| Self::decode(&std::array::from_fn(|i| m.load(at + i as u64 * 8))).is_err())
     }
@@ -409,8 +411,8 @@ impl Superblock {
         if m.load(TWINS[1]) != 0 {
             m.store(TWINS[1], 0);
         }
-        // Even if it was zero: a killed process may have stored that, and not flushed it. There is no fence, because nothing
-        // else changes before the next one.
+        // Even if it was zero: a killed process may have stored that, and not flushed it. There is no fence, because
+        // nothing else changes before the next one.
         m.flush(TWINS[1], 8, Step::HeaderClear);
         m.store(TWINS[0], BIRTH);
         m.flush(TWINS[0], 8, Step::HeaderBirth);
@@ -429,7 +431,7 @@ pub(crate) fn crc(words: impl IntoIterator<Item = u64>) -> u32 {
     crc_in_pieces::<4096>(words)
 }
 
-/// The same, in less time if there are few words.
+/// CRC-32 of the words' bytes, in less time than [`crc`] if there are few words.
 pub(crate) fn crc_of_few(words: impl IntoIterator<Item = u64>) -> u32 {
     crc_in_pieces::<512>(words)
 }

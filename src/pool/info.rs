@@ -19,15 +19,16 @@ pub struct Stat {
     pub segment: u64,
     /// Bytes that it takes: the header, and what its trees have.
     pub used: u64,
-    /// Bytes that it may take beside these: what is left of the capacity. The disk may have fewer, and so may the addresses of the
-    /// process, which the pool takes as it grows; see [`Options::addresses`](crate::Options::addresses).
+    /// Bytes that it may take beside these: what is left of the capacity. The disk may have fewer, and so may the
+    /// addresses of the process, which the pool takes as it grows; see
+    /// [`Options::addresses`](crate::Options::addresses).
     pub available: u64,
     /// The number of times that the pool was opened for writing.
     pub boots: u64,
     /// Whether the pool had been closed in order before this open.
     pub was_clean: bool,
-    /// Whether the machine went down, or the disk failed, before all changes were on the disk. Such a pool only opens for reading, or
-    /// [after a check](crate::Options::open_after_power_loss).
+    /// Whether the machine went down, or the disk failed, before all changes were on the disk. Such a pool only opens
+    /// for reading, or [after a check](crate::Options::open_after_power_loss).
     pub power_loss: bool,
     /// The durability domain, which says which crashes changes survive.
     pub durability: Domain,

@@ -2,18 +2,18 @@
 //!
 //! A snapshot sees the changes that have looked for the newest snapshot before it was opened, and no others. A change
 //! looks with the locks of all its leaves held, and then freezes each of them, as it still is, if it has not done so
-//! since that snapshot was opened. So opening a snapshot waits for nobody: whoever finds a leaf unlocked after that also
-//! finds all changes in it that the snapshot sees, and any later change finds the snapshot. That needs one total order of
-//! four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its readers load the word
-//! of the lock.
+//! since that snapshot was opened. So opening a snapshot waits for nobody: a reader that finds a leaf unlocked after
+//! that also finds all changes in it that the snapshot sees, and any later change finds the snapshot. That needs one
+//! total order of four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its
+//! readers load the word of the lock.
 //!
-//! A writer that [owns](crate::bias) its locks passes only a light fence between the two. So a snapshot passes a heavy one
-//! after its store. Until then, others may see the instant while a change that has looked before still has its lock to
-//! itself: they would act on what comes after the snapshot, and read what comes before that change. Therefore the instant
-//! is marked as *opening*, and whoever sees the mark passes the heavy fence in turn.
+//! A writer that [owns](crate::bias) its locks passes only a light fence between the two. So a snapshot passes a heavy
+//! one after its store. Until then, others may see the instant while a change that has looked before still has its lock
+//! to itself: they would act on what comes after the snapshot, and read what comes before that change. Therefore the
+//! instant is marked as *opening*, and a thread that sees the mark passes the heavy fence in turn.
 //!
-//! A transaction that writers do not let compare what it has read opens a [`Moment`]: a snapshot of its own, of which nobody
-//! else knows. It is given up before any other one, whenever it is in the way.
+//! A transaction that writers do not let compare what it has read opens a [`Moment`]: a snapshot of its own, of which
+//! nobody else knows. It is given up before any other one, whenever it is in the way.
 
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{ErrorKind, Fault};
@@ -34,7 +34,7 @@ type Trees = BTreeMap<u16, Arc<OpenTree>>;
 
 /// The instants of open snapshots.
 pub(crate) struct Instants {
-    /// That of the newest snapshot, perhaps marked as [`OPENING`]; 0 if none is open.
+    /// The instant of the newest snapshot, perhaps marked as [`OPENING`]; 0 if none is open.
     newest: AtomicU64,
     /// Whether frozen leaves take more memory than they may.
     is_over: AtomicBool,
@@ -132,8 +132,8 @@ impl Instants {
         ErrorKind::SnapshotTooOld { limit: self.limit }.into()
     }
 
-    /// Opens a snapshot. `trees` are all trees that are open. Returns its instant, and the flag that will say that it has
-    /// expired.
+    /// Opens a snapshot. `trees` are all trees that are open. Returns its instant, and the flag that will say that it
+    /// has expired.
     pub(crate) fn open(&self, trees: impl Iterator<Item = (u16, Arc<OpenTree>)>) -> (u64, Arc<AtomicBool>) {
         self.open_for(false, trees)
     }
@@ -148,7 +148,8 @@ impl Instants {
         }
         self.newest.store(instant | OPENING, Ordering::SeqCst);
         delay();
-        // Between this store and all loads of this snapshot. A change passes only a light fence between locking and looking.
+        // Between this store and all loads of this snapshot. A change passes only a light fence between locking and
+        // looking.
         if !is_left_out(Validation::Heavy) {
             asymmetric::heavy();
         }
@@ -187,7 +188,8 @@ impl Open {
         self.snapshots.iter().find(|(_, snapshot)| snapshot.is_moment).map(|(&instant, _)| instant)
     }
 
-    /// Lets a snapshot expire: before anything changes that is not frozen for it, and before what was frozen for it goes.
+    /// Lets a snapshot expire: before anything changes that is not frozen for it, and before what was frozen for it
+    /// goes.
     fn expire(&mut self, instant: u64) {
         if let Some(OpenSnapshot { is_expired, is_moment }) = self.snapshots.remove(&instant) {
             is_expired.store(true, Ordering::SeqCst);
@@ -195,8 +197,8 @@ impl Open {
         }
     }
 
-    /// Takes out the trees that need not stay open. The caller holds the lock of the catalogue: so nobody gets another handle
-    /// to a tree of which this is the only one.
+    /// Takes out the trees that need not stay open. The caller holds the lock of the catalogue: so nobody gets another
+    /// handle to a tree of which this is the only one.
     fn take_unneeded(&mut self) -> Trees {
         let oldest = self.snapshots.first_key_value().map(|(&oldest, _)| oldest);
         let has_others = |tree: &Arc<OpenTree>| {
@@ -213,7 +215,7 @@ impl Open {
     }
 }
 
-/// A snapshot of a transaction's own. Whoever needs it to go lets it expire.
+/// A snapshot of a transaction's own. A thread that needs it to go lets it expire.
 pub(crate) struct Moment<'p, M: Medium> {
     pool: &'p PoolState<M>,
     pub(crate) instant: u64,
@@ -298,8 +300,8 @@ impl<M: Medium> PoolState<M> {
     /// Closes a snapshot, unless it has expired.
     pub(crate) fn close_snapshot(&self, instant: u64) {
         if self.owned().is_err() {
-            // In a forked child, a lock may be held by a thread that exists only in the parent. Nothing is given back, but what
-            // keeps the pool open must go with the handles of the child.
+            // In a forked child, a lock may be held by a thread that exists only in the parent. Nothing is given back,
+            // but what keeps the pool open must go with the handles of the child.
             let trees = self.instants.open.try_lock().map(|mut open| {
                 open.snapshots.remove(&instant);
                 if open.snapshots.is_empty() { std::mem::take(&mut open.trees) } else { Trees::new() }
@@ -314,7 +316,8 @@ impl<M: Medium> PoolState<M> {
         });
     }
 
-    /// Gives up snapshots, those of transactions first and then the oldest ones, until what the others see, and so many bytes more, take no more memory than they may.
+    /// Gives up snapshots, those of transactions first and then the oldest ones, until what the others see, and so many
+    /// bytes more, take no more memory than they may.
     #[cold]
     fn expire(&self, more: u64) {
         self.give_up(|instants, open| {
@@ -338,8 +341,8 @@ impl<M: Medium> PoolState<M> {
         drop(unneeded);
     }
 
-    /// Gives up old snapshots if there is too little memory for all. Every change calls this before it locks anything, and
-    /// after it has made sure that this process owns the pool.
+    /// Gives up old snapshots if there is too little memory for all. Every change calls this before it locks anything,
+    /// and after it has made sure that this process owns the pool.
     #[inline(always)]
     pub(crate) fn limit_snapshots(&self) {
         if self.instants.is_over() {
@@ -347,7 +350,8 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// The same before a change that may freeze so many bytes, if there are snapshots.
+    /// Gives up old snapshots if there is too little memory for all and for `more` bytes, which the next change may
+    /// freeze. `more` is called only if there are snapshots.
     pub(crate) fn limit_snapshots_to(&self, more: impl FnOnce() -> u64) {
         if self.instants.newest() != 0 {
             self.expire(more());

@@ -1,7 +1,7 @@
 //! Giving a pool a journal, and taking it away.
 //!
-//! A pool has a journal if its file has a marker. Until there is one, and after it is gone, the log is empty, so that the pool
-//! file alone is all of the pool.
+//! A pool has a journal if its file has a marker. Until there is one, and after it is gone, the log is empty, so that
+//! the pool file alone is all of the pool.
 
 use super::{Options, Pool};
 use crate::error::{ErrorKind, Fault, Result};
@@ -13,19 +13,20 @@ use std::sync::Arc;
 impl Pool {
     /// Gives a pool a journal, which it has from now on, and closes it.
     ///
-    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB at first, and so is its ring.
-    /// Builds that do not know journals refuse the pool from now on. Nobody may have the pool open.
+    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB
+    /// at first, and so is its ring. Builds that do not know journals refuse the pool from now on. Nobody may have the
+    /// pool open.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::JournalThere`] if it has one. As [`Options::open`], which opens it first; [`ErrorKind::OutOfSpace`], and
-    /// [`ErrorKind::LogInTheWay`] if there is something else where the log is to be, such as the log of a pool that was here before: move
-    /// it away. Then nothing has changed.
+    /// [`ErrorKind::JournalThere`] if it has one. As [`Options::open`], which opens it first;
+    /// [`ErrorKind::OutOfSpace`], and [`ErrorKind::LogInTheWay`] if there is something else where the log is to be,
+    /// such as the log of a pool that was here before: move it away. Then nothing has changed.
     ///
     /// # Crash consistency
     ///
-    /// The pool has a journal, or none; all that it holds is in its file, so nothing is lost either way. A log that is left
-    /// without one is used if a journal is added again.
+    /// The pool has a journal, or none; all that it holds is in its file, so nothing is lost either way. A log that is
+    /// left without one is used if a journal is added again.
     ///
     /// # Examples
     ///
@@ -53,7 +54,8 @@ impl Pool {
         add_to_closed(path).map_err(named)
     }
 
-    /// Takes the journal away from a pool, and removes its log and its ring. The pool is closed, with everything in its file.
+    /// Takes the journal away from a pool, and removes its log and its ring. The pool is closed, with everything in its
+    /// file.
     ///
     /// From now on, the pool is one without a journal: while it is open, it survives a crash of the process only.
     ///
@@ -69,8 +71,8 @@ impl Pool {
         remove(path).map_err(|fault| fault.of(path.display().to_string()))
     }
 
-    /// Numbers about the [journal](Options::journal), if the pool has one. A forked child has none. Of a pool that is only read,
-    /// they say what the last process left.
+    /// Numbers about the [journal](Options::journal), if the pool has one. A forked child has none. Of a pool that is
+    /// only read, they say what the last process left.
     ///
     /// # Complexity
     ///
@@ -108,8 +110,8 @@ fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Says in the superblock of a closed pool, durably, whether it has a journal. It is not marked as in use, so a crash of the
-/// machine leaves it as it was, or as it shall be.
+/// Says in the superblock of a closed pool, durably, whether it has a journal. It is not marked as in use, so a crash
+/// of the machine leaves it as it was, or as it shall be.
 fn declare(medium: &Mapped, has: bool) -> Result<(), Fault> {
     let (mut superblock, twin) = Superblock::read(medium)?;
     medium.reserve(0, HEADER).map_err(Fault::space(HEADER, superblock.geometry.capacity))?;

@@ -33,8 +33,8 @@ const LAST: u64 = 1 << 54;
 /// A word that changes: its offset, and its new value.
 pub(crate) type Word = (u64, u64);
 
-/// The first word of a line: the sequence of the list; in its first line also the number of words, and whether the list is
-/// live.
+/// The first word of a line: the sequence of the list; in its first line also the number of words, and whether the list
+/// is live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag(u64);
 
@@ -66,7 +66,7 @@ impl Tag {
 #[derive(Default)]
 struct Place {
     is_taken: AtomicBool,
-    /// The greatest sequence that any of its lines has ever had. Changed by who has taken the list.
+    /// The greatest sequence that any of its lines has ever had. Changed by the thread that has taken the list.
     sequence: AtomicU64,
 }
 
@@ -161,8 +161,8 @@ pub(crate) fn forget<M: Medium>(m: &M) {
 /// Stores words, durably. Of some of them, the lines may have words that other locks guard.
 fn apply<M: Medium>(m: &M, words: &[Word], is_alone: impl Fn(u64) -> bool) {
     words.iter().for_each(|&(at, word)| m.store(at, word));
-    // The line of a leaf is locked, and flushed at once. Words of a root are alone: others of their line are changed under
-    // other locks.
+    // The line of a leaf is locked, and flushed at once. Words of a root are alone: others of their line are changed
+    // under other locks.
     let alike = |&(one, _): &Word, &(other, _): &Word| one / LINE == other / LINE && !is_alone(one);
     for alike in words.chunk_by(alike) {
         let at = alike.iter().map(|&(at, _)| at);
@@ -207,7 +207,7 @@ impl Lists {
         Self { places, is_declared: AtomicBool::new(false) }
     }
 
-    /// Takes a list, and waits until one is free. Whoever has one waits for nothing.
+    /// Takes a list, and waits until one is free. A thread that has one waits for nothing.
     fn take(&self) -> Taken<'_> {
         for tries in 0.. {
             let (number, Shard(place)) = {
@@ -259,8 +259,8 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// As long as a list may be live whose words others could change, there is no way on but to its end. A process that dies
-/// leaves a list that the next open replays.
+/// As long as a list may be live whose words others could change, there is no way on but to its end. A process that
+/// dies leaves a list that the next open replays.
 struct OrDie;
 
 impl Drop for OrDie {
@@ -310,8 +310,8 @@ impl<M: Medium> Room<'_, M> {
     ///
     /// # Complexity
     ///
-    /// Three fences, and the lines of the list, of the words, and one more. If there are more than 24 words, four fences,
-    /// and mostly one for the segment table.
+    /// Three fences, and the lines of the list, of the words, and one more. If there are more than 24 words, four
+    /// fences, and mostly one for the segment table.
     pub(crate) fn commit(mut self) {
         let PoolState { medium: m, segments, lists, .. } = self.pool;
         if self.words.is_empty() {

@@ -5,25 +5,27 @@ use crate::pool::{Pool, PoolState};
 
 /// Numbers about an open pool and its open trees. See [`Pool::metrics`].
 ///
-/// Bytes are of the pool, and not of the disk: [`Mapped::allocated`](crate::medium::Mapped::allocated) tells those. All counters start
-/// at 0 when the pool, or the tree, is opened. While other threads write, numbers belong to moments that are close to each
-/// other, and not to one.
+/// Bytes are of the pool, and not of the disk: [`Mapped::allocated`](crate::medium::Mapped::allocated) tells those. All
+/// counters start at 0 when the pool, or the tree, is opened. While other threads write, numbers belong to moments that
+/// are close to each other, and not to one.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As [`Stat::used`](crate::Stat::used).
+    /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As
+    /// [`Stat::used`](crate::Stat::used).
     pub used: u64,
     /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::Stat::available).
     ///
-    /// What was removed is free when the segment that it lay in holds nothing any more. What an open [snapshot](crate::Snapshot) sees
-    /// stays in `used` until that is dropped. The file has what is free for somewhat longer: up to four segments that hold nothing stay
-    /// with their trees until these are [compacted](Pool::compact), closed or dropped, or until others need the space.
+    /// What was removed is free when the segment that it lay in holds nothing any more. What an open
+    /// [snapshot](crate::Snapshot) sees stays in `used` until that is dropped. The file has what is free for somewhat
+    /// longer: up to four segments that hold nothing stay with their trees until these are [compacted](Pool::compact),
+    /// closed or dropped, or until others need the space.
     pub free: u64,
-    /// Bytes of `used` in blocks that open trees have and that hold nothing now: the next nodes and records of the same tree and
-    /// size go there. Of trees that are not open, it is not known, and not counted.
+    /// Bytes of `used` in blocks that open trees have and that hold nothing now: the next nodes and records of the same
+    /// tree and size go there. Of trees that are not open, it is not known, and not counted.
     pub reusable: u64,
-    /// Bytes of `used` in which nothing can lie: what is behind the last whole block of each segment of nodes or records, of all
-    /// trees, open or not. (The rest of a block that a record does not fill is not counted.)
+    /// Bytes of `used` in which nothing can lie: what is behind the last whole block of each segment of nodes or
+    /// records, of all trees, open or not. (The rest of a block that a record does not fill is not counted.)
     pub wasted: u64,
     /// The trees that are open, by name.
     pub trees: Vec<TreeMetrics>,
@@ -35,26 +37,29 @@ pub struct Metrics {
 pub struct TreeMetrics {
     /// The name that it has now.
     pub name: String,
-    /// The number of entries, as [`PTree::len`](crate::PTree::len) tells it. `None` after a crash, as long as nobody has asked
-    /// for that: all leaves would have to be read. Where keys or values are byte strings, the open has read them, so it is known.
+    /// The number of entries, as [`PTree::len`](crate::PTree::len) tells it. `None` after a crash, as long as nobody
+    /// has asked for that: all leaves would have to be read. Where keys or values are byte strings, the open has read
+    /// them, so it is known.
     pub keys: Option<u64>,
     /// The number of leaves, with the empty one at the end of a tree of words.
     pub leaves: u64,
-    /// Which part of the slots of the leaves hold entries, from 0 to 1. The last leaf of a tree of words, which holds the key
-    /// `u64::MAX` or nothing, is left out. `None` if the number of keys is not known, and if the leaves have several sizes.
+    /// Which part of the slots of the leaves hold entries, from 0 to 1. The last leaf of a tree of words, which holds
+    /// the key `u64::MAX` or nothing, is left out. `None` if the number of keys is not known, and if the leaves have
+    /// several sizes.
     ///
-    /// While other threads write, keys and leaves are counted at moments that are as close to each other as a few looks allow. So it
-    /// is about what it was then, and 1 if it seemed to be more.
+    /// While other threads write, keys and leaves are counted at moments that are as close to each other as a few looks
+    /// allow. So it is about what it was then, and 1 if it seemed to be more.
     pub fill: Option<f64>,
     /// Bytes of memory (DRAM) that the tree takes now, as [`PTree::memory`](crate::PTree::memory).
     pub memory: u64,
     /// How often one leaf has become two.
     pub splits: u64,
-    /// How often two leaves have become one, or an empty leaf has gone. (Leaves that share their entries with a neighbour are
-    /// not counted; nor are those that [`clear`](crate::PTree::clear) and [`bulk_load`](crate::PTree::bulk_load) replace.)
+    /// How often two leaves have become one, or an empty leaf has gone. (Leaves that share their entries with a
+    /// neighbour are not counted; nor are those that [`clear`](crate::PTree::clear) and
+    /// [`bulk_load`](crate::PTree::bulk_load) replace.)
     pub merges: u64,
-    /// How often a read began again because another thread wrote to its leaf, or took the leaf out of the tree. A look that
-    /// succeeds at once, as nearly all do, is never counted, nor is the first one at a leaf after an open.
+    /// How often a read began again because another thread wrote to its leaf, or took the leaf out of the tree. A look
+    /// that succeeds at once, as nearly all do, is never counted, nor is the first one at a leaf after an open.
     pub retries: u64,
     /// How often a change waited because another thread had locked its leaf.
     pub lock_waits: u64,
@@ -70,8 +75,8 @@ pub(crate) struct Measured {
 /// After this many looks at the leaves, keys are counted no more often.
 const LOOKS: usize = 4;
 
-/// The number of keys, if it is known, and the number of leaves about then: of a few looks, the one during which the number of leaves
-/// changed least.
+/// The number of keys, if it is known, and the number of leaves about then: of a few looks, the one during which the
+/// number of leaves changed least.
 pub(crate) fn together(keys: impl Fn() -> Option<u64>, leaves: impl Fn() -> u64) -> (Option<u64>, u64) {
     let mut before = leaves();
     let look = |_| {
@@ -97,9 +102,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Complexity
     ///
-    /// Cheap enough for every second: it waits for no change, and reads no leaf. It looks at each open tree, at the classes of
-    /// its blocks, and at one word for each segment of the pool (in memory; half a million per TiB). Nothing that is counted costs anything
-    /// where threads are not in each other's way.
+    /// Cheap enough for every second: it waits for no change, and reads no leaf. It looks at each open tree, at the
+    /// classes of its blocks, and at one word for each segment of the pool (in memory; half a million per TiB). Nothing
+    /// that is counted costs anything where threads are not in each other's way.
     ///
     /// # Examples
     ///

@@ -63,11 +63,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A child process that was created by `fork` does not own the pool that its parent opened. In the child, changes are
 /// refused with [`ErrorKind::Forked`], and dropping the handles, or exiting, neither closes nor unlocks anything. Reads
 /// in the child mix what was there at the fork with what the parent has changed since. Answers may be wrong, and a read
-/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. Snapshots are refused.
-/// So is a leaf that nobody has read between the open and the fork, because the first look may have to repair it: iterators of
-/// maps return [`ErrorKind::Forked`]; other reads find nothing there, and [`fault`](crate::Map::fault) returns it. If the parent
-/// [shrinks](Self::shrink) the pool, or another process does, a signal may end a child that reads what was cut off. If the
-/// parent dies, the pool stays locked as long as such a child keeps its handles. So fork before opening, or exec.
+/// may wait forever for a lock that another thread held at the fork, but behaviour is never undefined. Snapshots are
+/// refused. So is a leaf that nobody has read between the open and the fork, because the first look may have to repair
+/// it: iterators of maps return [`ErrorKind::Forked`]; other reads find nothing there, and [`fault`](crate::Map::fault)
+/// returns it. If the parent [shrinks](Self::shrink) the pool, or another process does, a signal may end a child that
+/// reads what was cut off. If the parent dies, the pool stays locked as long as such a child keeps its handles. So fork
+/// before opening, or exec.
 ///
 /// # Examples
 ///
@@ -111,8 +112,8 @@ pub(crate) struct PoolState<M: Medium> {
     was_clean: bool,
     /// Held by a thread that [visits](PoolState::visit_open) the open trees.
     visits: Mutex<()>,
-    /// Locked for reading by who walks trees without a handle, and for writing by who cuts off what nobody has a handle to.
-    /// Before all other locks.
+    /// Locked for reading by a thread that walks trees without a handle, and for writing by a thread that cuts off what
+    /// nobody has a handle to. Before all other locks.
     pub(crate) walked: RwLock<()>,
     /// Whether the pool was declared in use and must be closed. If not, it is only read.
     in_use: AtomicBool,
@@ -139,8 +140,8 @@ pub(crate) trait AnyTree: Any {
     /// Notes the name that the tree has now.
     fn rename(&self, name: String);
 
-    /// Gives back the space of records that readers can no longer know. Returns whether readers keep that of others, or
-    /// transactions do that will end.
+    /// Gives back the space of records that readers can no longer know. Returns whether readers, or transactions that
+    /// will end, keep the space of other records.
     fn collect(&self) -> bool;
 
     /// Numbers about the tree.
@@ -225,18 +226,20 @@ impl<M: Medium> Pool<M> {
 
     /// Cuts off the free segments at the end of the pool's file. Returns by how many bytes the file became shorter.
     ///
-    /// Free segments take no space even where they are, in file systems that have holes; but the file is as long as the last
-    /// segment that was ever used wants it. What is in use at the end of the file stays there, also if there is room before it.
+    /// Free segments take no space even where they are, in file systems that have holes; but the file is as long as the
+    /// last segment that was ever used wants it. What is in use at the end of the file stays there, also if there is
+    /// room before it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::StillOpen`] if a tree is open: it must not be read meanwhile. [`ErrorKind::Io`] if the system does not cut the
-    /// file; on systems other than Linux, and for media of a fixed length, that is always so. [`ErrorKind::ReadOnly`];
-    /// [`ErrorKind::Forked`]; [`ErrorKind::Journal`].
+    /// [`ErrorKind::StillOpen`] if a tree is open: it must not be read meanwhile. [`ErrorKind::Io`] if the system does
+    /// not cut the file; on systems other than Linux, and for media of a fixed length, that is always so.
+    /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Forked`]; [`ErrorKind::Journal`].
     ///
     /// # Complexity
     ///
-    /// The file is cut and synced. Then the lines of the segment table that name what was cut off, and a fence for each.
+    /// The file is cut and synced. Then the lines of the segment table that name what was cut off, and a fence for
+    /// each.
     ///
     /// # Crash consistency
     ///
@@ -265,29 +268,30 @@ impl<M: Medium> Pool<M> {
 
     /// Makes everything so far survive a crash of the machine, as far as the pool's place can.
     ///
-    /// With a [journal](Options::journal), every change that was made, or seen, by this thread before the call survives when it
-    /// returns.
+    /// With a [journal](Options::journal), every change that was made, or seen, by this thread before the call survives
+    /// when it returns.
     ///
-    /// On an ordinary file without a journal, the file is written to the disk, and that is all. The pool is still marked as in
-    /// use, so it is refused with [`ErrorKind::PowerLoss`] if the machine goes down before it is closed. If nothing is changed
-    /// between the call and the crash, [`open_after_power_loss`](Options::open_after_power_loss) finds everything. Else each page
-    /// of the file is as it was at the call, or at any time since then: changes may be missing, and what is there may not fit
-    /// together.
+    /// On an ordinary file without a journal, the file is written to the disk, and that is all. The pool is still
+    /// marked as in use, so it is refused with [`ErrorKind::PowerLoss`] if the machine goes down before it is closed.
+    /// If nothing is changed between the call and the crash, [`open_after_power_loss`](Options::open_after_power_loss)
+    /// finds everything. Else each page of the file is as it was at the call, or at any time since then: changes may be
+    /// missing, and what is there may not fit together.
     ///
-    /// On persistent memory, each change survives the machine when it returns, and this adds nothing. In memory (tmpfs, or a
-    /// [copy](crate::medium::Mapping::Copy)) nothing survives the machine, and this changes nothing.
+    /// On persistent memory, each change survives the machine when it returns, and this adds nothing. In memory (tmpfs,
+    /// or a [copy](crate::medium::Mapping::Copy)) nothing survives the machine, and this changes nothing.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the changes since
-    /// the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a journal: then every further
-    /// sync of the open pool fails, and so does closing it, and the next open is refused with [`ErrorKind::DiskFailed`].
-    /// [`ErrorKind::Forked`].
+    /// [`ErrorKind::Journal`], with a journal, if something could not be written: then it is not known what of the
+    /// changes since the last sync is on the disk, and no further change is accepted. [`ErrorKind::Io`] without a
+    /// journal: then every further sync of the open pool fails, and so does closing it, and the next open is refused
+    /// with [`ErrorKind::DiskFailed`]. [`ErrorKind::Forked`].
     ///
     /// # Complexity
     ///
-    /// With a journal, what was flushed since the last sync is written to the log, and one `fdatasync`, which threads that call
-    /// at the same time share. If there is nothing to write, nothing. Without a journal, one `fdatasync` of the pool's file.
+    /// With a journal, what was flushed since the last sync is written to the log, and one `fdatasync`, which threads
+    /// that call at the same time share. If there is nothing to write, nothing. Without a journal, one `fdatasync` of
+    /// the pool's file.
     ///
     /// # Examples
     ///
@@ -314,11 +318,10 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the system cannot write to the disk, or if the [journal](ErrorKind::Journal) has failed before; the
-    /// pool is left as if the process had been killed. If a sync of an ordinary file without a journal failed, the next open is refused with
-    /// [`ErrorKind::DiskFailed`].
-    /// [`ErrorKind::StillOpen`] if trees or other handles are alive; the pool stays open through them, and dropping the
-    /// last one closes it. [`ErrorKind::Forked`].
+    /// [`ErrorKind::Io`] if the system cannot write to the disk, or if the [journal](ErrorKind::Journal) has failed
+    /// before; the pool is left as if the process had been killed. If a sync of an ordinary file without a journal
+    /// failed, the next open is refused with [`ErrorKind::DiskFailed`]. [`ErrorKind::StillOpen`] if trees or other
+    /// handles are alive; the pool stays open through them, and dropping the last one closes it. [`ErrorKind::Forked`].
     ///
     /// # Examples
     ///
@@ -334,7 +337,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// impl Store {
     ///     fn close(self) -> bristlecone::Result<()> {
-    ///         let Store { pool, orders } = self; // not `..`: what is left in `self` lives until the end of this function
+    ///         // Not `..`: what is left in `self` lives until the end of this function.
+    ///         let Store { pool, orders } = self;
     ///         drop(orders);
     ///         pool.close()
     ///     }
@@ -443,8 +447,8 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// Makes durable everything that a killed process stored. What it did not flush, or not fence, is in caches only. This
-    /// process sees it, and what it does next depends on it.
+    /// Makes durable everything that a killed process stored. What it did not flush, or not fence, is in caches only.
+    /// This process sees it, and what it does next depends on it.
     fn take_over(&self) {
         let m = &self.medium;
         if m.facts().leaves_unflushed {
@@ -453,8 +457,8 @@ impl<M: Medium> PoolState<M> {
                 Ok(())
             });
             flushed.expect("flushing does not fail");
-            // The twin that is read may be one that the process has stored, and that is not durable: it must be, before the
-            // other one is written (S1). Crash: as after the kill.
+            // The twin that is read may be one that the process has stored, and that is not durable: it must be, before
+            // the other one is written (S1). Crash: as after the kill.
             m.fence(Step::TakeOver);
         }
     }
@@ -473,8 +477,8 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// Syncs the medium. If that fails, the next process must know, to whom the system does not say it again: what was not written
-    /// is in the cache, as if it were, until the system needs the memory.
+    /// Syncs the medium. If that fails, the next process must know, because the system does not say it again: what was
+    /// not written is in the cache, as if it were, until the system needs the memory.
     fn synced(&self) -> Result<(), Fault> {
         self.medium.sync().map_err(|error| {
             if self.loses_the_machine() {
@@ -486,8 +490,8 @@ impl<M: Medium> PoolState<M> {
         })
     }
 
-    /// Called after the medium has refused to change the space of the file. It may have been told of a failure of the disk on the way: then
-    /// a sync fails, too, and the next process must know.
+    /// Called after the medium has refused to change the space of the file. It may have been told of a failure of the
+    /// disk on the way: then a sync fails, too, and the next process must know.
     #[cold]
     fn looks_at_failure(&self) {
         if self.loses_the_machine() {
@@ -561,7 +565,7 @@ impl<M: Medium> PoolState<M> {
                 drop(slots);
                 return Err(ErrorKind::StillOpen { trees: self.open_trees() }.into());
             }
-            // Who is waited for may visit.
+            // The thread that is waited for may visit.
             *no_visit = None;
             slots = self.catalog.wait(slots);
         }
@@ -582,8 +586,8 @@ impl<M: Medium> PoolState<M> {
 
     /// Reserves what is in use of the first `most` bytes.
     fn reserve_used(&self, most: u64) -> Result<(), Fault> {
-        // A hole is sought once for all parts before it: to look for it anew from each part takes time that is quadratic in the
-        // length of a file without holes.
+        // A hole is sought once for all parts before it: to look for it anew from each part takes time that is
+        // quadratic in the length of a file without holes.
         let mut reserved = 0..0;
         self.segments.each_part(|at, len| {
             if !reserved.contains(&at) {
@@ -600,14 +604,14 @@ impl<M: Medium> PoolState<M> {
         Superblock::unreadable_twin(&self.medium)
     }
 
-    /// Makes sure, before anything is stored, that what is in use has its space: holes in the file could fault when the disk is
-    /// full. What is free is not reserved.
+    /// Makes sure, before anything is stored, that what is in use has its space: holes in the file could fault when the
+    /// disk is full. What is free is not reserved.
     fn reserve_again(&self, superblock: &Superblock) -> Result<(), Fault> {
         if superblock.has_its_space(self.medium.space()) { self.reserve_ends() } else { self.reserve_used(u64::MAX) }
     }
 
-    /// Reserves the ends of what is in use, which is reserved: a file system may want more space for what lies there, beside a hole,
-    /// than it had taken.
+    /// Reserves the ends of what is in use, which is reserved: a file system may want more space for what lies there,
+    /// beside a hole, than it had taken.
     fn reserve_ends(&self) -> Result<(), Fault> {
         if self.medium.facts().domain == Domain::Journal {
             // Nothing is stored to the file but by calls that report errors.
@@ -670,8 +674,8 @@ impl<M: Medium> PoolState<M> {
         self.medium.refuses() && !self.medium.forked()
     }
 
-    /// As [`named`](Self::named), for the result of a change, which is as durable as the pool's options want it when this
-    /// returns.
+    /// As [`named`](Self::named), for the result of a change, which is as durable as the pool's options want it when
+    /// this returns.
     #[inline]
     pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
         // Also what fails may have changed something.
@@ -741,8 +745,8 @@ impl<M: Medium> PoolState<M> {
         self.roots().filter(is_open).map(|root| root.name(&self.medium)).collect()
     }
 
-    /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. Nobody waits for
-    /// another thread's work on a tree with this lock: the caller may be in the middle of such work.
+    /// Calls `visit` with the open trees, which are open for nothing but that only as long as the lock is held. Nobody
+    /// waits for another thread's work on a tree with this lock: the caller may be in the middle of such work.
     pub(super) fn visit_open<R>(&self, visit: impl FnOnce(&[Arc<OpenTree>]) -> R) -> R {
         let _visit = self.visits.lock();
         let slots = self.catalog.lock();

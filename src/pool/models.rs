@@ -186,8 +186,8 @@ fn loom_a_grace_of_one_epoch_is_found_wrong() {
     readers_against_retirements(1);
 }
 
-/// A heavy item is collected when the last reader leaves, without help from another thread: `leave` says who must
-/// collect.
+/// A heavy item is collected when the last reader leaves, without help from another thread: `leave` tells that reader
+/// to collect.
 fn last_reader_collects(heeds: bool) {
     model(3, move || {
         let epochs = Arc::new(Epochs::new());

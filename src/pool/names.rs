@@ -65,8 +65,8 @@ impl<M: Medium> PoolState<M> {
         Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
     }
 
-    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no space
-    /// for more roots.
+    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no
+    /// space for more roots.
     pub(super) fn free_root(&self, slots: &mut Slots<OpenTree>) -> Result<Root, Fault> {
         loop {
             // One that a thread works on holds no tree yet, or holds one no longer.

@@ -52,8 +52,9 @@ impl<M: Medium> PoolState<M> {
         self.patiently(|no_visit| self.try_naming(changes, no_visit))
     }
 
-    /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do without, or
-    /// because another thread visits all open trees. What is tried lets go of the guard, which keeps visitors out, before it waits.
+    /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do
+    /// without, or because another thread visits all open trees. What is tried lets go of the guard, which keeps
+    /// visitors out, before it waits.
     pub(super) fn patiently<'p, T>(
         &'p self,
         attempt: impl Fn(&mut Option<NoVisit<'p>>) -> Result<T, Fault>,
@@ -80,7 +81,7 @@ impl<M: Medium> PoolState<M> {
             if let Some(Plan { renamed, dropped, after }) = self.plan(&mut slots, changes)? {
                 return Ok(Naming { pool: self, slots, renamed, dropped, after });
             }
-            // Who is waited for may visit.
+            // The thread that is waited for may visit.
             *no_visit = None;
             slots = self.catalog.wait(slots);
         }
@@ -206,7 +207,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Who makes a tree in a full pool asks the open trees for space; who cuts the pool, or drops a tree, waits for who makes one.
+    /// A thread that makes a tree in a full pool asks the open trees for space; a thread that cuts the pool, or drops a
+    /// tree, waits for the thread that makes one.
     #[test]
     fn who_waits_for_a_new_tree_keeps_nobody_from_visiting() {
         let pool = Pool::options().segment_size(4096).create_on(zeroed(1 << 20)).unwrap().state;

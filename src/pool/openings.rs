@@ -1,8 +1,9 @@
-//! A model of the opening of a snapshot on a processor with store buffers (x86-TSO), in every interleaving: a writer that
-//! takes its lock by a plain store, the thread that opens the snapshot, and a transaction that sees the one or the other.
+//! A model of the opening of a snapshot on a processor with store buffers (x86-TSO), in every interleaving: a writer
+//! that takes its lock by a plain store, the thread that opens the snapshot, and a transaction that sees the one or the
+//! other.
 //!
-//! loom cannot tell here: in a model of its own, a light fence is a full one, which only the two threads of an asymmetric
-//! pair cannot tell from the real one. A third thread can.
+//! loom cannot tell here: in a model of its own, a light fence is a full one, which only the two threads of an
+//! asymmetric pair cannot tell from the real one. A third thread can.
 
 use std::collections::HashSet;
 

@@ -68,35 +68,38 @@ impl Options {
     /// The greatest length of a tree's name, in bytes.
     pub const MAX_TREE_NAME: usize = NAME_MAX;
 
-    /// The most bytes that the pool may take. Most pools need no limit, and by default there is none but what the disk has.
+    /// The most bytes that the pool may take. Most pools need no limit, and by default there is none but what the disk
+    /// has.
     ///
-    /// What counts are the bytes that hold something: the pool's file is sparse and grows as it is used, and space that is not
-    /// used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from now on; a
-    /// smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
+    /// What counts are the bytes that hold something: the pool's file is sparse and grows as it is used, and space that
+    /// is not used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from
+    /// now on; a smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
     ///
     /// This limits the bytes in use, which are [`Stat::used`](crate::Stat::used). The file may have some more
-    /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the rest of a page of
-    /// which a part is in use (in memory, of a huge page); what was given back and has not gone back to the file system yet (with a
-    /// [journal](Self::journal), until a checkpoint; after a crash, until the next open); and what the file system counts for itself.
+    /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the
+    /// rest of a page of which a part is in use (in memory, of a huge page); what was given back and has not gone back
+    /// to the file system yet (with a [journal](Self::journal), until a checkpoint; after a crash, until the next
+    /// open); and what the file system counts for itself.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
     }
 
-    /// So many bytes of addresses are set aside when the pool is opened, and its file can become so long before it needs others.
-    /// Default: none in particular.
+    /// How many bytes of addresses are set aside when the pool is opened: its file can become that long before it needs
+    /// others. Default: none in particular.
     ///
-    /// Most pools need none, whatever their number in a process. Where files are mapped, a pool sets aside twice the capacity that it
-    /// is opened with, or twice the length of its file, as long as all pools together take no more than half of the addresses that
-    /// the process has left. (A processor mostly tells 128 TiB apart; `ulimit -v` may leave fewer.) When the file outgrows them, it
-    /// takes those behind, and there is much room between pools: 48 TiB for all of them, 48 GiB for each of a thousand. What
-    /// lies in its way ends its growth with [`ErrorKind::OutOfSpace`], whose source says so, until it is opened again; and so does a
-    /// growth that would leave less than a quarter of all addresses to the rest of the process. This
-    /// option is for a pool that grows further than that, from a short file, beside a thousand others.
+    /// Most pools need none, whatever their number in a process. Where files are mapped, a pool sets aside twice the
+    /// capacity that it is opened with, or twice the length of its file, as long as all pools together take no more
+    /// than half of the addresses that the process has left. (A processor mostly tells 128 TiB apart; `ulimit -v` may
+    /// leave fewer.) When the file outgrows them, it takes those behind, and there is much room between pools: 48 TiB
+    /// for all of them, 48 GiB for each of a thousand. What lies in its way ends its growth with
+    /// [`ErrorKind::OutOfSpace`], whose source says so, until it is opened again; and so does a growth that would leave
+    /// less than a quarter of all addresses to the rest of the process. This option is for a pool that grows further
+    /// than that, from a short file, beside a thousand others.
     ///
-    /// Addresses take neither memory nor space on the disk. They do not limit the pool, as [`capacity`](Self::capacity) does, and
-    /// [`Stat::available`](crate::Stat::available) does not count them. On systems other than Linux, where a file is as
-    /// long as it may become when it is opened, this does nothing.
+    /// Addresses take neither memory nor space on the disk. They do not limit the pool, as [`capacity`](Self::capacity)
+    /// does, and [`Stat::available`](crate::Stat::available) does not count them. On systems other than Linux, where a
+    /// file is as long as it may become when it is opened, this does nothing.
     ///
     /// [`open`](Self::open) is refused with [`ErrorKind::Io`] if the process does not have so many.
     pub fn addresses(mut self, bytes: u64) -> Self {
@@ -106,10 +109,10 @@ impl Options {
 
     /// For a new pool: the size of a segment in bytes, a power of two from 1 KiB to 1 GiB. Default: 2 MiB.
     ///
-    /// A segment holds the leaves of one tree, or its records of one class of sizes. (There are four classes from one power of
-    /// two to the next, up to a quarter of a segment; longer records have segments of their own.) A segment takes space in steps of a page, so
-    /// that what is small takes little. A segment that holds nothing any more is given back as a whole: so smaller ones suit
-    /// small pools that are emptied and filled often.
+    /// A segment holds the leaves of one tree, or its records of one class of sizes. (There are four classes from one
+    /// power of two to the next, up to a quarter of a segment; longer records have segments of their own.) A segment
+    /// takes space in steps of a page, so that what is small takes little. A segment that holds nothing any more is
+    /// given back as a whole: so smaller ones suit small pools that are emptied and filled often.
     pub fn segment_size(mut self, bytes: u64) -> Self {
         self.segment = bytes;
         self
@@ -121,28 +124,30 @@ impl Options {
         self
     }
 
-    /// Opens for reading only, under a shared lock: any number of processes at once. Nothing is written: not to the file, and not to
-    /// the log or the ring of a [journal](Self::journal). Default: false.
+    /// Opens for reading only, under a shared lock: any number of processes at once. Nothing is written: not to the
+    /// file, and not to the log or the ring of a [journal](Self::journal). Default: false.
     ///
-    /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was closed, in one
-    /// that a crash has left, and on a file system that cannot be written. What a crash left unfinished is finished in memory,
-    /// of which only this process knows: of each page that changes, it has a copy. Everything that would change something is refused
-    /// with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a [batch](crate::WriteBatch), which only collects its
-    /// writes, the commit. A tree that is not there is [`ErrorKind::NoSuchTree`].
+    /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was
+    /// closed, in one that a crash has left, and on a file system that cannot be written. What a crash left unfinished
+    /// is finished in memory, of which only this process knows: of each page that changes, it has a copy. Everything
+    /// that would change something is refused with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a
+    /// [batch](crate::WriteBatch), which only collects its writes, the commit. A tree that is not there is
+    /// [`ErrorKind::NoSuchTree`].
     ///
-    /// As long as another process has the pool open for writing, it is refused with [`ErrorKind::InUse`]. The locks that keep a
-    /// reader from half a change are in the memory of the process that writes, and not in the file. For the same reason, a reader
-    /// keeps a writer from opening the pool: close it when it has been read. To look into a pool that is being written to, ask the
-    /// process that writes: [`Pool::snapshot`], [`Pool::backup`], [`Pool::metrics`].
+    /// As long as another process has the pool open for writing, it is refused with [`ErrorKind::InUse`]. The locks
+    /// that keep a reader from half a change are in the memory of the process that writes, and not in the file. For the
+    /// same reason, a reader keeps a writer from opening the pool: close it when it has been read. To look into a pool
+    /// that is being written to, ask the process that writes: [`Pool::snapshot`], [`Pool::backup`], [`Pool::metrics`].
     ///
-    /// After a crash of the machine, a pool without a journal is opened for [checks](Pool::check) only, and opening a tree is
-    /// refused with [`ErrorKind::PowerLoss`]. So it is with a medium other than a file, whose words would be stored to: there it is
-    /// [`ErrorKind::ReadOnly`]. To try out changes that the file does not see, open a [copy in memory](Mapping::Copy).
+    /// After a crash of the machine, a pool without a journal is opened for [checks](Pool::check) only, and opening a
+    /// tree is refused with [`ErrorKind::PowerLoss`]. So it is with a medium other than a file, whose words would be
+    /// stored to: there it is [`ErrorKind::ReadOnly`]. To try out changes that the file does not see, open a [copy in
+    /// memory](Mapping::Copy).
     ///
     /// # Complexity
     ///
-    /// As for an open without it, but nothing is waited for. A tree that was closed in order costs one look at its close record. After a crash,
-    /// the leaves are found again by every process, and each time that a tree is opened.
+    /// As for an open without it, but nothing is waited for. A tree that was closed in order costs one look at its
+    /// close record. After a crash, the leaves are found again by every process, and each time that a tree is opened.
     ///
     /// # Examples
     ///
@@ -170,42 +175,45 @@ impl Options {
     ///
     /// For tests and measurements: a wrong domain costs time or durability, and [`Pool::durability`] repeats it. The
     /// environment variable `BRISTLECONE_DOMAIN` does the same from outside. The default is what the mapping of the
-    /// file tells. Only a [journal](Self::journal) makes the domain [`Journal`](Domain::Journal): asking for it here changes nothing.
+    /// file tells. Only a [journal](Self::journal) makes the domain [`Journal`](Domain::Journal): asking for it here
+    /// changes nothing.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
         self
     }
 
-    /// With a journal, on an ordinary file: the pool survives a crash of the machine and a loss of power, up to the last
-    /// [sync](Pool::sync), which `journal` says when to make.
+    /// With a journal, on an ordinary file: the pool survives a crash of the machine and a loss of power, up to the
+    /// last [sync](Pool::sync), which `journal` says when to make.
     ///
-    /// With this, a new pool gets a journal. A pool that has one always uses it, as [`Journal::Each`] if nothing is said here. A
-    /// pool that is there and has none is refused with [`ErrorKind::JournalThere`]: [`Pool::add_journal`] gives it one, and
-    /// [`Pool::remove_journal`] takes it away. Both want a pool that nobody has open, and leave it complete, with a journal or
-    /// without, also if the machine goes down meanwhile. As long as a pool has none, what is changed while it is open survives
-    /// the process only.
+    /// With this, a new pool gets a journal. A pool that has one always uses it, as [`Journal::Each`] if nothing is
+    /// said here. A pool that is there and has none is refused with [`ErrorKind::JournalThere`]: [`Pool::add_journal`]
+    /// gives it one, and [`Pool::remove_journal`] takes it away. Both want a pool that nobody has open, and leave it
+    /// complete, with a journal or without, also if the machine goes down meanwhile. As long as a pool has none, what
+    /// is changed while it is open survives the process only.
     ///
-    /// Its log is a file beside it, with `.log` at the end of its name. What is not in the log yet lies in a *ring*, a file with `.ring` at
-    /// the end, so that it survives the process. The three belong together, wherever they are moved. A pool that was closed needs neither
-    /// of the two. A pool that is opened for [reading only](Self::read_only) is shown with both, and nothing said here matters.
+    /// Its log is a file beside it, with `.log` at the end of its name. What is not in the log yet lies in a *ring*, a
+    /// file with `.ring` at the end, so that it survives the process. The three belong together, wherever they are
+    /// moved. A pool that was closed needs neither of the two. A pool that is opened for [reading
+    /// only](Self::read_only) is shown with both, and nothing said here matters.
     ///
-    /// A change copies its lines to the ring, which is mapped, and a thread of the pool writes them to the disk. All memory that is
-    /// changed stays in memory until the pool is closed.
+    /// A change copies its lines to the ring, which is mapped, and a thread of the pool writes them to the disk. All
+    /// memory that is changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// How a pool with a journal is opened when what the last process has left is not all there. By default it is refused then, with
-    /// an error that says what lacks, and which ways on there are. A pool that was closed in order needs none.
+    /// How a pool with a journal is opened when what the last process has left is not all there. By default it is
+    /// refused then, with an error that says what lacks, and which ways on there are. A pool that was closed in order
+    /// needs none.
     ///
     /// The ways on give something up for good: ask for one when an error has named it, and not always.
     /// [`JournalStat::recovered`](crate::JournalStat::recovered) says what was given up.
     ///
     /// # Crash consistency
     ///
-    /// Whatever is given up, the pool is as it was at one moment, at its last sync or later; with [`Recovery::ShortLog`], at an
-    /// earlier one.
+    /// Whatever is given up, the pool is as it was at one moment, at its last sync or later; with
+    /// [`Recovery::ShortLog`], at an earlier one.
     ///
     /// # Examples
     ///
@@ -226,19 +234,20 @@ impl Options {
         self
     }
 
-    /// Where the ring of a journal is from now on. By default it is where it was, and that of a new pool is beside the pool.
+    /// Where the ring of a journal is from now on. By default it is where it was, and the ring of a new pool is beside
+    /// the pool.
     ///
-    /// A ring beside the pool is there again when a container is started again, when the pool is moved with its log and its
-    /// ring, and when a file system is mounted somewhere else. The system writes it to the disk now and then, which no change
-    /// waits for. In memory it costs the disk nothing, which matters to flash that wears and over a network; and what was not
-    /// synced is lost with the memory.
+    /// A ring beside the pool is there again when a container is started again, when the pool is moved with its log and
+    /// its ring, and when a file system is mounted somewhere else. The system writes it to the disk now and then, which
+    /// no change waits for. In memory it costs the disk nothing, which matters to flash that wears and over a network;
+    /// and what was not synced is lost with the memory.
     pub fn ring(mut self, place: RingPlace) -> Self {
         self.wanted.ring = Some(place);
         self
     }
 
-    /// For a new pool with a journal: the bytes that frames may take in its log at first, a multiple of 4096 from 64 KiB on. For
-    /// tests, which want more checkpoints than the default leaves room for.
+    /// For a new pool with a journal: the bytes that frames may take in its log at first, a multiple of 4096 from 64
+    /// KiB on. For tests, which want more checkpoints than the default leaves room for.
     #[doc(hidden)]
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log = bytes;
@@ -251,23 +260,23 @@ impl Options {
     /// With it, a pool that was closed survives a crash of the machine, and a pool that was open when the machine went
     /// down is refused with [`ErrorKind::PowerLoss`]. Without it, opening and closing do not wait for the disk. But a
     /// pool that was used that way is refused after any restart of the machine, or may come back with changes missing
-    /// and not know it. On persistent memory, nothing is synced in any case. With a journal, opening and closing wait for the
-    /// disk, whatever is said here.
+    /// and not know it. On persistent memory, nothing is synced in any case. With a journal, opening and closing wait
+    /// for the disk, whatever is said here.
     pub fn sync(mut self, sync: bool) -> Self {
         self.sync = sync;
         self
     }
 
-    /// How many bytes of memory the [snapshots](crate::Snapshot) of the pool may take. If they want more, the oldest ones
-    /// are given up, and reading from these is refused with [`ErrorKind::SnapshotTooOld`]. Before that,
+    /// How many bytes of memory the [snapshots](crate::Snapshot) of the pool may take. If they want more, the oldest
+    /// ones are given up, and reading from these is refused with [`ErrorKind::SnapshotTooOld`]. Before that,
     /// [transactions](crate::Transaction) give up what they take of it. Default: 1 GiB.
     pub fn snapshot_memory(mut self, bytes: u64) -> Self {
         self.snapshot_memory = bytes;
         self
     }
 
-    /// Calls `watch` from time to time while a tree is opened after a crash, or [compacted](Pool::compact). Both take time in
-    /// proportion to the number of leaves.
+    /// Calls `watch` from time to time while a tree is opened after a crash, or [compacted](Pool::compact). Both take
+    /// time in proportion to the number of leaves.
     ///
     /// `watch` is called on any thread, with locks held. It must not use the pool or fork, and it should be quick. By
     /// default, progress is not reported.
@@ -287,8 +296,8 @@ impl Options {
         Ok(geometry)
     }
 
-    /// How far the offsets of the pool at `path` may go, as long as it is open. There may be segments that are free, or not
-    /// whole, so this is more than the capacity. Addresses for it are reserved when they are needed.
+    /// How far the offsets of the pool at `path` may go, as long as it is open. There may be segments that are free, or
+    /// not whole, so this is more than the capacity. Addresses for it are reserved when they are needed.
     pub(crate) fn reach(&self, path: &Path) -> Reach {
         const LEAST: u64 = 1 << 40;
         let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
@@ -309,23 +318,25 @@ impl Options {
     ///   left as it is.
     /// - [`ErrorKind::InUse`]: another opener holds the lock.
     /// - [`ErrorKind::ReadOnly`]: the file cannot be written and `read_only` was not asked for.
-    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal; [`ErrorKind::DiskFailed`]: a sync
-    ///   failed; see [`open_after_power_loss`](Self::open_after_power_loss).
-    /// - [`ErrorKind::Log`], [`ErrorKind::LogDamaged`], [`ErrorKind::Ring`], [`ErrorKind::RingLost`], [`ErrorKind::RingUncertain`]: the pool
-    ///   has a journal and was not closed in order, and its log or its ring is missing, damaged, or another pool's. What is there is
-    ///   left as it is; see [`recovery`](Self::recovery).
-    /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should be.
+    /// - [`ErrorKind::PowerLoss`]: the machine went down while the pool was open without a journal;
+    ///   [`ErrorKind::DiskFailed`]: a sync failed; see [`open_after_power_loss`](Self::open_after_power_loss).
+    /// - [`ErrorKind::Log`], [`ErrorKind::LogDamaged`], [`ErrorKind::Ring`], [`ErrorKind::RingLost`],
+    ///   [`ErrorKind::RingUncertain`]: the pool has a journal and was not closed in order, and its log or its ring is
+    ///   missing, damaged, or another pool's. What is there is left as it is; see [`recovery`](Self::recovery).
+    /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should
+    ///   be.
     /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
-    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring, and with the directory of a new pool.
+    /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring, and with the directory of a
+    ///   new pool.
     ///
     /// # Complexity
     ///
-    /// Four lines flushed, two fences, and a look at each segment's table entry; the first open of an ordinary file in a boot
-    /// writes and syncs the superblock once more. On persistent memory, an open after a kill flushes all lines that are in use.
-    /// With a journal, what a crash has left in the log and in the ring is written to the pool's file first, and the log is
-    /// synced a few times.
+    /// Four lines flushed, two fences, and a look at each segment's table entry; the first open of an ordinary file in
+    /// a boot writes and syncs the superblock once more. On persistent memory, an open after a kill flushes all lines
+    /// that are in use. With a journal, what a crash has left in the log and in the ring is written to the pool's file
+    /// first, and the log is synced a few times.
     ///
     /// # Crash consistency
     ///
@@ -355,8 +366,9 @@ impl Options {
                     return Err(without_marker());
                 }
                 (false, true) => {
-                    // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds is in the
-                    // file, also after a crash of the machine: only opens and closes came after the last sync.
+                    // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it
+                    // holds is in the file, also after a crash of the machine: only opens and closes came after the
+                    // last sync.
                     medium.create_log(path, superblock.uuid, self.log)?;
                     medium.adopt_journal(path, superblock.uuid)?;
                     drop(medium);
@@ -417,7 +429,8 @@ impl Options {
         PoolState::open(medium, superblock, self.sync, self.watch.clone(), self.snapshot_memory)
     }
 
-    /// Says how the pool on a medium waits for the disk, if that was asked for. A pool that is only read waits for nothing.
+    /// Says how the pool on a medium waits for the disk, if that was asked for. A pool that is only read waits for
+    /// nothing.
     pub(crate) fn choose_journal<M: Medium>(&self, medium: &mut M) -> Result<(), Fault> {
         match self.journal.filter(|_| !self.read_only) {
             Some(mode) if !medium.set_journal(mode) => Err(ErrorKind::JournalThere { has: false }.into()),
@@ -517,7 +530,8 @@ impl Options {
     }
 }
 
-/// The redo lists that are to be replayed. After a crash of the machine that are none: what is there is of different times.
+/// The redo lists that are to be replayed. After a crash of the machine that are none: what is there is of different
+/// times.
 fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Live>, Fault> {
     if superblock.is_clean() || superblock.outlived(m.facts().boot) {
         return Ok(Vec::new());
@@ -525,14 +539,16 @@ fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Li
     lists::live(m, &Segments::open(m, superblock.geometry)?)
 }
 
-/// The error of a pool that has a journal, of which nothing says how far it was applied: its log may have what the pool lacks.
+/// The error of a pool that has a journal, of which nothing says how far it was applied: its log may have what the pool
+/// lacks.
 fn without_marker() -> Fault {
     let found = "the pool's marker, which says how far the log was applied, is damaged, or the pool is kept where no log can be: restore a \
                  copy of both";
     ErrorKind::Log { found }.into()
 }
 
-/// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the reason.
+/// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the
+/// reason.
 fn has_content(path: &Path) -> bool {
     match std::fs::metadata(path) {
         Ok(meta) => !meta.is_file() || meta.len() > 0,

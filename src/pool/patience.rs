@@ -1,10 +1,10 @@
 //! How a change that finds no space waits for what readers keep.
 //!
 //! A record that was replaced or removed keeps its space until no reader can know it, and so perhaps a whole segment. A
-//! change that finds no space collects what readers of any open tree have left, and tries again, as long as there is more
-//! that they may leave. The wait has an end, because a reader may stay for ever. A thread that waits holds no lock, and no
-//! pin that it can do without. One that has an iterator, or another transaction, would wait for itself, so it soon gives
-//! up.
+//! change that finds no space collects what readers of any open tree have left, and tries again, as long as there is
+//! more that they may leave. The wait has an end, because a reader may stay for ever. A thread that waits holds no
+//! lock, and no pin that it can do without. One that has an iterator, or another transaction, would wait for itself, so
+//! it soon gives up.
 
 use super::{OpenTree, PoolState};
 use crate::error::Fault;
@@ -14,9 +14,9 @@ use crate::sync::{sleep, yield_now};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A thread that waits first yields up to `YIELDS` times, for readers that may have lost their processor. Then it sleeps up
-/// to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless it reads another tree:
-/// it sleeps up to `SLEEPS_OF_READER` times.
+/// A thread that waits first yields up to `YIELDS` times, for readers that may have lost their processor. Then it
+/// sleeps up to `SLEEPS` times, for a [`NAP`] each. A thread that is itself reading would wait in vain, unless it reads
+/// another tree: it sleeps up to `SLEEPS_OF_READER` times.
 pub(super) const YIELDS: u32 = 64;
 const SLEEPS: u32 = 3000;
 const SLEEPS_OF_READER: u32 = 30;
@@ -36,15 +36,16 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// For a change that begins again because of something else: there may be hope again, but it waits no longer in all.
+    /// For a change that begins again because of something else: there may be hope again, but it waits no longer in
+    /// all.
     pub(crate) fn begin_again(&mut self) {
         self.is_over = false;
     }
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Retries what failed with `fault`, if it was for want of space, as long as readers may leave some. The caller holds no
-    /// lock.
+    /// Retries what failed with `fault`, if it was for want of space, as long as readers may leave some. The caller
+    /// holds no lock.
     #[cold]
     pub(crate) fn with_space<T>(
         &self,
@@ -61,13 +62,13 @@ impl<M: Medium> PoolState<M> {
         }
     }
 
-    /// Gives back what readers have left, after a pause if that was done before. Then there may be space for what failed with
-    /// `fault`. The caller holds no lock.
+    /// Gives back what readers have left, after a pause if that was done before. Then there may be space for what
+    /// failed with `fault`. The caller holds no lock.
     ///
     /// # Errors
     ///
-    /// `fault`, if it was not for want of space; or if nothing was left to hope for before the last attempt, or it has waited
-    /// for too long.
+    /// `fault`, if it was not for want of space; or if nothing was left to hope for before the last attempt, or it has
+    /// waited for too long.
     #[cold]
     pub(crate) fn wait_for_space(&self, patience: &mut Patience, fault: Fault) -> Result<(), Fault> {
         let most = YIELDS + if reads_here() { SLEEPS_OF_READER } else { SLEEPS };
@@ -85,8 +86,8 @@ impl<M: Medium> PoolState<M> {
         Ok(())
     }
 
-    /// Gives back what open trees only keep because nobody has looked whether their readers have left: a few records that are
-    /// retired can keep as many segments. Returns whether readers keep more. The caller holds no lock.
+    /// Gives back what open trees only keep because nobody has looked whether their readers have left: a few records
+    /// that are retired can keep as many segments. Returns whether readers keep more. The caller holds no lock.
     fn collect(&self) -> bool {
         self.visit_open(|trees: &[Arc<OpenTree>]| {
             // All of them, whatever the first one says.

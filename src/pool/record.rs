@@ -192,9 +192,9 @@ impl<M: Medium> RecordReader<'_, M> {
         bytes
     }
 
-    /// Applies `read` to a copy of `len` bytes of the record at `at`, from the byte `from` on. The record has as many. The
-    /// copy is on the stack if it is short. `read` gets no reference to the pool, where the bytes could be changed through
-    /// another slot of a damaged tree, or by another process.
+    /// Applies `read` to a copy of `len` bytes of the record at `at`, from the byte `from` on. The record has as many.
+    /// The copy is on the stack if it is short. `read` gets no reference to the pool, where the bytes could be changed
+    /// through another slot of a damaged tree, or by another process.
     #[inline]
     pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
         let mut words = [[0; 8]; SHORT];
@@ -213,8 +213,8 @@ impl<M: Medium> RecordReader<'_, M> {
         }
     }
 
-    /// Loads the words of the record at `at` in which a part of it lies: `len` bytes from the byte `from` on. Returns where
-    /// these bytes are in the words; `None` if there is no room for them.
+    /// Loads the words of the record at `at` in which a part of it lies: `len` bytes from the byte `from` on. Returns
+    /// where these bytes are in the words; `None` if there is no room for them.
     #[inline]
     pub(crate) fn load(self, at: u64, (from, len): (u64, u64), words: &mut [[u8; 8]]) -> Option<Range<usize>> {
         let skip = from % 8;
@@ -259,7 +259,7 @@ pub(crate) struct RecordSet<'s> {
     tree: u16,
     /// The first segment of the tree, which gets no others as long as there is the set.
     first: u32,
-    /// By segment, from the first one on; empty for segments of which no record is in the set.
+    /// By segment, from the first one on; empty for segments without a record in the set.
     bits: Vec<Vec<u64>>,
 }
 

@@ -4,8 +4,8 @@
 //! of a record is used again.
 //!
 //! A record lies in a block of the smallest class that holds it. There are four classes per doubling, from 32 bytes up
-//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent), of which the last is as long as
-//! it needs.
+//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent), of which the last is as
+//! long as it needs.
 //!
 //! Retired records are in no list of free blocks and need none: after a crash they are free because no slot points to
 //! them, and before an orderly close all of them are given back.
@@ -65,8 +65,8 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
-    /// Writes a record that consists of these parts. Flushed, but not fenced. Before a class takes another segment, this waits
-    /// for a moment for readers of retired records.
+    /// Writes a record that consists of these parts. Flushed, but not fenced. Before a class takes another segment,
+    /// this waits for a moment for readers of retired records.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         self.write_in(m, segments, parts, YIELDS + SLEEPS_BEFORE_GROWTH)
     }
@@ -84,8 +84,8 @@ impl Records {
         Ok(at)
     }
 
-    /// The same for a thread that has locked a leaf: a reader may wait for it, so it must not wait for readers. The record is
-    /// durable when this returns.
+    /// Writes a record, for a thread that has locked a leaf. A reader may wait for that leaf, so the thread must not
+    /// wait for readers. The record is durable when this returns.
     pub(crate) fn write_at_once<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
         let at = match self.classes.get(class_for(size)) {
@@ -143,8 +143,8 @@ impl Records {
         Ok(Some((block.at, size)))
     }
 
-    /// Gives back what readers have left, and lets them leave for a moment, while there are closed segments that what is
-    /// retired may keep from becoming empty.
+    /// Gives back what readers have left, and lets them leave for a moment, while there are closed segments that what
+    /// is retired may keep from becoming empty.
     pub(crate) fn collect_closed<M: Medium>(&self, m: &M, segments: &Segments) {
         for tries in 0.. {
             self.collect(m, segments);
@@ -176,8 +176,8 @@ impl Records {
         }
     }
 
-    /// Takes a block that was retired, if readers leave soon. While a reader is not running, nothing comes back, and its writers
-    /// would turn the pool into segments of the classes that they use.
+    /// Takes a block that was retired, if readers leave soon. While a reader is not running, nothing comes back, and
+    /// its writers would turn the pool into segments of the classes that they use.
     fn take_of_retired<M: Medium>(&self, m: &M, segments: &Segments, class: &Blocks, tries: u32) -> Option<u64> {
         let most = if reads_here() { 0 } else { tries };
         for tries in 0..most {
@@ -361,7 +361,8 @@ impl<M: Medium> Reading<'_, M> {
         Ok(self.with_part(at, (0, len), read))
     }
 
-    /// The same for a part of the record: `len` bytes from the byte `from` on.
+    /// Copies a part of the record at `at`, ends this reader, and then applies `read` to the copy. `part` is where the
+    /// part begins in the record, and its length in bytes.
     pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
         let reader = self.reader;
         reader.with_part(at, part, |bytes| {

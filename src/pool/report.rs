@@ -16,20 +16,22 @@ pub struct Report {
     /// The number of levels that a search passes, including the leaves; for several trees, the greatest. An index in
     /// memory is taken as an open builds it.
     pub height: u64,
-    /// Bytes of memory that open trees need at least, once all leaves were read: the shadows of the leaves in use, and an index in
-    /// memory, as an open builds it. What an open tree really takes is [`PTree::memory`](crate::PTree::memory).
+    /// Bytes of memory that open trees need at least, once all leaves were read: the shadows of the leaves in use, and
+    /// an index in memory, as an open builds it. What an open tree really takes is
+    /// [`PTree::memory`](crate::PTree::memory).
     pub memory: u64,
     /// The number of leaves with the trace of an interrupted shift. This is legal, and the next open for writing
     /// finishes it.
     pub unfinished: u64,
-    /// The offset of the copy of the superblock that is damaged, or was torn by a crash. The other one is whole, and the next open
-    /// for writing writes both anew; but if that is damaged before, the pool is lost. [`Pool::check`](crate::Pool::check) looks.
+    /// The offset of the copy of the superblock that is damaged, or was torn by a crash. The other one is whole, and
+    /// the next open for writing writes both anew; but if that is damaged before, the pool is lost.
+    /// [`Pool::check`](crate::Pool::check) looks.
     pub damaged_twin: Option<u64>,
     /// Every broken invariant, with its offset.
     pub violations: Vec<Broken>,
-    /// Trees that were not checked, because [`Pool::check`](crate::Pool::check) does not know their layout with this number of
-    /// slots, and they are not open. Open them with their types, before it or for [`PTree::check`](crate::PTree::check) or
-    /// [`Map::check`](crate::Map::check).
+    /// Trees that were not checked, because [`Pool::check`](crate::Pool::check) does not know their layout with this
+    /// number of slots, and they are not open. Open them with their types, before it or for
+    /// [`PTree::check`](crate::PTree::check) or [`Map::check`](crate::Map::check).
     pub unchecked: Vec<TreeInfo>,
 }
 

@@ -40,7 +40,8 @@ const _: () = assert!(NAME + NAME_MAX as u64 <= FOREIGN && FOREIGN + 8 == OWN &&
 pub(crate) struct Signature {
     /// The node layout's tag.
     pub(crate) layout: u16,
-    /// The hash of the layout's name, if it is not one of the crate's: tags of other crates are not given out by anybody.
+    /// The hash of the layout's name, if it is not one of the crate's: tags of other crates are not given out by
+    /// anybody.
     pub(crate) foreign: Option<u64>,
     /// Slots in a node.
     pub(crate) slots: u32,
@@ -104,8 +105,8 @@ impl Root {
         (len & WITH_FOREIGN != 0).then(|| m.load(self.at + FOREIGN))
     }
 
-    /// The words of the names of kinds, if the word of the name's length says that there are any. Else what lies there is
-    /// of an earlier tree.
+    /// The words of the names of kinds, if the word of the name's length says that there are any. Else what lies there
+    /// is of an earlier tree.
     fn own_words<M: Medium>(&self, m: &M, len: u64) -> impl Iterator<Item = u64> {
         let words = if len & WITH_OWN == 0 { 0 } else { OWN_WORDS };
         (0..words).map(move |i| m.load(self.at + OWN + i * 8))

@@ -39,14 +39,15 @@ struct State {
     free: BTreeSet<u32>,
     /// Which segments each tree has.
     owners: Owners,
-    /// Segments whose entries say what they were, and of which nobody has a block; the one that is idle for longest first.
+    /// Segments whose entries say what they were, and in which nobody has a block; the one that is idle for longest
+    /// first.
     idle: VecDeque<u32>,
     /// The segments of roots, in their order.
     roots: Vec<u32>,
     /// Bytes of the header, and of the segments that are not free.
     used: u64,
-    /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is nothing to
-    /// do.
+    /// The segment for which a page for all of it was asked for last. To ask again takes as long, although there is
+    /// nothing to do.
     collapsed: Option<u32>,
 }
 
@@ -65,8 +66,8 @@ impl Segments {
     /// Reads the table.
     pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Fault> {
         let shift = geometry.segment.trailing_zeros();
-        // The words of more would themselves take many addresses. Each segment in use takes a step of the capacity. So there are no
-        // more of them, and some that are free, because an extent needs neighbours.
+        // The words of more would themselves take many addresses. Each segment in use takes a step of the capacity. So
+        // there are no more of them, and some that are free, because an extent needs neighbours.
         const MANY: u64 = 1 << 20;
         let many = MANY.min((geometry.capacity / geometry.step()).saturating_mul(8));
         let most = many.max((m.accessible() >> shift) * 2);
@@ -277,8 +278,8 @@ impl Segments {
         of_blocks.map(|(segment, entry)| self.len(segment).checked_rem(entry.unit.into()).unwrap_or(0)).sum()
     }
 
-    /// The bytes of an extent, of which `head` is the first segment. Only segments that the table really has for it count,
-    /// and all but the last must be whole.
+    /// The bytes of the extent that begins with the segment `head`. Only segments that the table really has for it
+    /// count, and all but the last must be whole.
     pub(crate) fn extent_bytes(&self, head: u32) -> u64 {
         let mut bytes = 0;
         for segment in self.extent(head) {
@@ -341,8 +342,8 @@ impl Segments {
         self.positions[segment as usize].store(position as u64, Ordering::Relaxed);
     }
 
-    /// Calls `visit` with the offset and the length of each part of the pool that is in use: the header, the table with the
-    /// 0 that ends it, and the segments. Adjacent segments are one part.
+    /// Calls `visit` with the offset and the length of each part of the pool that is in use: the header, the table with
+    /// the 0 that ends it, and the segments. Adjacent segments are one part.
     pub(crate) fn each_part(&self, mut visit: impl FnMut(u64, u64) -> Result<(), Fault>) -> Result<(), Fault> {
         visit(0, HEADER)?;
         let unused = self.state.lock().unused;
@@ -416,7 +417,8 @@ fn ascending(segments: impl Iterator<Item = u32>) -> Vec<u32> {
 /// The positions of segments in an ascending list.
 pub(crate) struct Places {
     first: u32,
-    /// For each segment from the first to the last one of the list: its position plus one, or 0 if it is not in the list.
+    /// For each segment from the first to the last one of the list: its position plus one, or 0 if it is not in the
+    /// list.
     behind: Vec<u32>,
 }
 

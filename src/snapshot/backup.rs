@@ -97,28 +97,30 @@ impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
 impl<M: Medium> Pool<M> {
     /// Copies all trees, as they are at one instant, to a new pool at `path`, while other threads go on changing them.
     ///
-    /// The copy is a pool like any other: to go back to it, close the pool and put a copy of the backup in its place. Its
-    /// leaves are full, and it has the capacity and the geometry of this pool. It is complete, checked, and synced when it
-    /// gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool that is open
-    /// is not consistent.
+    /// The copy is a pool like any other: to go back to it, close the pool and put a copy of the backup in its place.
+    /// Its leaves are full, and it has the capacity and the geometry of this pool. It is complete, checked, and synced
+    /// when it gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool
+    /// that is open is not consistent.
     ///
-    /// The copy has no [journal](crate::Options::journal), even if this pool has one. To give it one where it is restored, move
-    /// or remove the old log first, the pool's path with `.log` at its end, and call [`add_journal`](Pool::add_journal).
+    /// The copy has no [journal](crate::Options::journal), even if this pool has one. To give it one where it is
+    /// restored, move or remove the old log first, the pool's path with `.log` at its end, and call
+    /// [`add_journal`](Pool::add_journal).
     ///
-    /// Of a damaged pool, it has what can be read; [check](Self::check) the pool first if in doubt.
+    /// The copy of a damaged pool has what can be read; [check](Self::check) the pool first if in doubt.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots; [`ErrorKind::SnapshotTooOld`];
-    /// [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at `path` with `.part` behind it (another
-    /// backup, perhaps one that was killed; then delete it); [`ErrorKind::Journal`] if the journal of this pool has failed (close the
-    /// pool and open it again); [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree) trees, and
-    /// [of creating](crate::Options::open) a pool. In all cases nothing is left.
+    /// [`ErrorKind::NotInSnapshots`] if a tree has a layout that takes no part in snapshots;
+    /// [`ErrorKind::SnapshotTooOld`]; [`ErrorKind::Io`] with `AlreadyExists` if there is something at `path`, or at
+    /// `path` with `.part` behind it (another backup, perhaps one that was killed; then delete it);
+    /// [`ErrorKind::Journal`] if the journal of this pool has failed (close the pool and open it again);
+    /// [`ErrorKind::OutOfSpace`], and others of [opening](Self::tree) trees, and [of creating](crate::Options::open) a
+    /// pool. In all cases nothing is left.
     ///
     /// # Complexity
     ///
-    /// Reads all entries, writes them, and reads them again. All trees are open meanwhile. For the changes of other threads, as
-    /// for a [`Snapshot`].
+    /// Reads all entries, writes them, and reads them again. All trees are open meanwhile. For the changes of other
+    /// threads, as for a [`Snapshot`].
     ///
     /// # Examples
     ///
@@ -249,7 +251,7 @@ impl Part {
         let mut path = OsString::from(whole);
         path.push(".part");
         let path = PathBuf::from(path);
-        // Nobody else may read it: whoever may read the pool is not known here.
+        // Only its owner may read it: which users may read the pool is not known here.
         let mut options = File::options();
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -262,8 +264,8 @@ impl Part {
     /// Gives the file its name, which must be free. After an error there is no file.
     fn complete(self, whole: &Path) -> io::Result<()> {
         if fs::hard_link(&self.path, whole).is_err() {
-            // The name is not free, or the file system has no links. If the name is ours now, crash, until it names the backup:
-            // an empty file.
+            // The name is not free, or the file system has no links. If the name is ours now, crash, until it names the
+            // backup: an empty file.
             File::create_new(whole)?;
             fs::rename(&self.path, whole).inspect_err(|_| drop(fs::remove_file(whole)))?;
             std::mem::forget(self);

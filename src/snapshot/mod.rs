@@ -24,32 +24,32 @@ use std::sync::Arc;
 
 /// All trees and maps of a pool as they were at one instant, while other threads change them.
 ///
-/// [`Pool::snapshot`] opens one. It sees every change that was made before, none that begins afterwards, and transactions
-/// whole or not at all. Reading takes no locks of trees, and blocks nobody. There may be any number of snapshots, of any age,
-/// and any number of threads may read from one.
+/// [`Pool::snapshot`] opens one. It sees every change that was made before, none that begins afterwards, and
+/// transactions whole or not at all. Reading takes no locks of trees, and blocks nobody. There may be any number of
+/// snapshots, of any age, and any number of threads may read from one.
 ///
-/// Trees and maps with the default leaves ([`Table`]) can be read; that of a tree which was created later is empty. While a
-/// snapshot is open, trees that were open, or are opened, stay open: they cannot be dropped, and the pool cannot be closed.
-/// A tree that is closed may be dropped, and is then lost to snapshots, too.
+/// Trees and maps with the default leaves ([`Table`]) can be read; a tree that was created later is empty in a
+/// snapshot. While a snapshot is open, trees that were open, or are opened, stay open: they cannot be dropped, and the
+/// pool cannot be closed. A tree that is closed may be dropped, and is then lost to snapshots, too.
 ///
-/// Nothing of a snapshot outlives the process. One that is leaked (`mem::forget`) keeps its memory, and keeps the pool from
-/// being closed in order.
+/// Nothing of a snapshot outlives the process. One that is leaked (`mem::forget`) keeps its memory, and keeps the pool
+/// from being closed in order.
 ///
 /// # Complexity
 ///
-/// Opening takes the same time whatever the pool holds. While no snapshot is open, nothing costs more. While one is, the first
-/// change of a leaf copies the leaf's entries in memory (16 bytes each); records that are replaced or removed keep their space
-/// in the pool if the snapshot sees them. If the copies take [more memory than they may](crate::Options::snapshot_memory), the
-/// oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single transaction, or [`clear`](crate::PTree::clear), may exceed
-/// that for as long as it runs. Dropping a snapshot takes time in proportion to its copies, of which the next older one may
-/// get some.
+/// Opening takes the same time whatever the pool holds. While no snapshot is open, nothing costs more. While one is,
+/// the first change of a leaf copies the leaf's entries in memory (16 bytes each); records that are replaced or removed
+/// keep their space in the pool if the snapshot sees them. If the copies take [more memory than they
+/// may](crate::Options::snapshot_memory), the oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single
+/// transaction, or [`clear`](crate::PTree::clear), may exceed that for as long as it runs. Dropping a snapshot takes
+/// time in proportion to its copies, of which the next older one may get some.
 ///
 /// In a child that came from `fork`, nothing can be read from a snapshot.
 ///
 /// # Crash consistency
 ///
-/// What is read was durable before the snapshot was opened, or was being made so; with a [journal](crate::Journal), a loss of
-/// power takes back what was not synced.
+/// What is read was durable before the snapshot was opened, or was being made so; with a [journal](crate::Journal), a
+/// loss of power takes back what was not synced.
 ///
 /// # Source
 ///
@@ -111,8 +111,8 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Complexity
     ///
-    /// As [`Map::get`](crate::Map::get), and if the key's leaf has changed since, a search among the frozen leaves of this
-    /// snapshot, or of the next newer one that is open and has it.
+    /// As [`Map::get`](crate::Map::get), and if the key's leaf has changed since, a search among the frozen leaves of
+    /// this snapshot, or of the next newer one that is open and has it.
     pub fn get<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
         let tree = self.tree(table)?;
         let key = T::Key::encode(key);
@@ -140,8 +140,8 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`]. The iterator returns those of [`get`](Self::get), and nothing after
-    /// one.
+    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`]. The iterator returns those of [`get`](Self::get), and nothing
+    /// after one.
     ///
     /// # Panics
     ///
@@ -209,8 +209,8 @@ impl<M: Medium> Snapshot<M> {
         Ok(self.iter(table)?.next().transpose()?.is_none())
     }
 
-    /// Reads the first or the last leaf of an interval, and adds its entries, with values of a kind, to `items`, in ascending
-    /// order. Returns what is left of the interval. `entries` is a buffer.
+    /// Reads the first or the last leaf of an interval, and adds its entries, with values of a kind, to `items`, in
+    /// ascending order. Returns what is left of the interval. `entries` is a buffer.
     fn read<N: TreeNode>(
         &self,
         tree: &TreeState<N, M>,

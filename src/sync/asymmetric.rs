@@ -1,10 +1,10 @@
-//! A pair of fences of unequal cost: [`light`] keeps the compiler from reordering, [`heavy`] makes all processors that run
-//! threads of this process pass a full fence.
+//! A pair of fences of unequal cost: [`light`] keeps the compiler from reordering, [`heavy`] makes all processors that
+//! run threads of this process pass a full fence.
 //!
 //! Two threads that each store one word and then load the other's need a full fence between the two in both of them, or
-//! both may miss what the other has stored. If one of the two is rare, it can pass the fence for both: then the frequent
-//! one needs no instruction at all. Either its store comes before the fence that it is made to pass, and the rare
-//! thread sees it; or its load comes after that fence, and sees the rare thread's store.
+//! both may miss what the other has stored. If one of the two is rare, it can pass the fence for both: then the
+//! frequent one needs no instruction at all. Either its store comes before the fence that it is made to pass, and the
+//! rare thread sees it; or its load comes after that fence, and sees the rare thread's store.
 
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::OnceLock;

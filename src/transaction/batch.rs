@@ -8,14 +8,15 @@ use crate::medium::{Mapped, Medium};
 use crate::pool::Pool;
 use crate::table::{KeyOf, Table, ValueOf};
 
-/// Writes over any trees and maps of a pool that happen together or not at all: a [`Transaction`] that reads nothing, and so
-/// is never in conflict.
+/// Writes over any trees and maps of a pool that happen together or not at all: a [`Transaction`] that reads nothing,
+/// and so is never in conflict.
 ///
-/// Of several writes to a key, the last one counts.
+/// The last of several writes to a key counts.
 ///
 /// # Crash consistency
 ///
-/// Durable when [`commit`](Self::commit) returns. In flight at a crash: all writes, or none. Nobody sees a part of them.
+/// Durable when [`commit`](Self::commit) returns. In flight at a crash: all writes, or none. Nobody sees a part of
+/// them.
 ///
 /// # Examples
 ///

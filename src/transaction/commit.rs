@@ -16,10 +16,10 @@ use std::cell::Cell;
 /// After so many lost rounds, the leaves that were read are locked, too.
 const PATIENCE: u32 = if cfg!(bristlecone_loom) { 1 } else { 12 };
 
-/// So many times in all, a transaction that reads compares leaves once more because one has changed.
+/// How many times in all a transaction that reads compares leaves once more because one has changed.
 pub(super) const PASSES: u32 = if cfg!(any(bristlecone_loom, bristlecone_delays)) { 1 } else { 12 };
 
-/// So many reads are compared at each further one.
+/// The most reads that are compared at each further read. With more, a transaction takes a snapshot instead.
 pub(super) const MANY: usize = 1000;
 
 impl<'t, M: Medium> Transaction<'t, M> {
@@ -28,29 +28,30 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`], [`ErrorKind::OutOfSpace`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In these cases no entry has changed. If there was
-    /// no space, leaves may have been split: they stay so, and take space until keys of theirs are removed, or the tree is
-    /// dropped. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]; those of [changes of names](Self::rename_tree). In these cases no entry has changed. If
+    /// there was no space, leaves may have been split: they stay so, and take space until keys of theirs are removed,
+    /// or the tree is dropped. [`ErrorKind::Journal`]: the change may have been made.
     ///
-    /// In a full pool, this waits for readers, for some seconds at most; as long as another reader exists that has begun on this
-    /// thread, for milliseconds. Meanwhile, any change of a leaf that it has read is a conflict, in trees with records. What other
-    /// changes have taken that are under way counts as used, and so does what open snapshots see.
+    /// In a full pool, this waits for readers, for some seconds at most; as long as another reader exists that has
+    /// begun on this thread, for milliseconds. Meanwhile, any change of a leaf that it has read is a conflict, in trees
+    /// with records. What other changes have taken that are under way counts as used, and so does what open snapshots
+    /// see.
     ///
     /// # Complexity
     ///
-    /// Without writes, nothing. With a single write, that of the plain change. With more, whatever their number: three
+    /// Without writes, nothing. With a single write, as the plain change. With more, whatever their number: three
     /// fences, one more if there are records, and one more beyond 24 words; a word takes a third of a line in the list
-    /// and its own line. A new entry has two words, another value or a removal one. Leaves without room are split first, as
-    /// for plain inserts. Beyond 24 words, there must be free segments of 16 bytes for each word, next to each other: so even
-    /// many removals at once may fail for want of space.
+    /// and its own line. A new entry has two words, another value or a removal one. Leaves without room are split
+    /// first, as for plain inserts. Beyond 24 words, there must be free segments of 16 bytes for each word, next to
+    /// each other: so even many removals at once may fail for want of space.
     ///
-    /// A name that changes has two words, and one for each eight bytes of it; a tree that is dropped has one. Meanwhile, no
-    /// tree is opened, created or closed, and no snapshot is opened.
+    /// A name that changes has two words, and one for each eight bytes of it; a tree that is dropped has one.
+    /// Meanwhile, no tree is opened, created or closed, and no snapshot is opened.
     ///
     /// The leaves that are written to are locked from before the first fence until after the last one.
     ///
-    /// With [`Journal::Each`](crate::Journal::Each), one `fdatasync` more, which all threads that wait share; also without
-    /// writes, if what others have changed is not on the disk yet.
+    /// With [`Journal::Each`](crate::Journal::Each), one `fdatasync` more, which all threads that wait share; also
+    /// without writes, if what others have changed is not on the disk yet.
     ///
     /// # Crash consistency
     ///
@@ -106,13 +107,13 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(any)
     }
 
-    /// Waits for space. Two transactions that wait for what the other one keeps would both wait in vain, and one that keeps
-    /// what it waits for would, too. So this one keeps nothing meanwhile.
+    /// Waits for space. Two transactions that wait for what the other one keeps would both wait in vain, and one that
+    /// keeps what it waits for would, too. So this one keeps nothing meanwhile.
     ///
     /// # Errors
     ///
-    /// `fault`, if there is nothing to hope for. [`Conflict`](ErrorKind::Conflict) if something else was found, or if a leaf has
-    /// changed meanwhile: the same word may be that of another record then.
+    /// `fault`, if there is nothing to hope for. [`Conflict`](ErrorKind::Conflict) if something else was found, or if a
+    /// leaf has changed meanwhile: the same word may be that of another record then.
     #[cold]
     fn wait_for_space(&mut self, patience: &mut Patience, fault: Fault) -> Result<(), Fault> {
         // What has changed before is compared while that is known.
@@ -126,8 +127,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
         }
     }
 
-    /// Reads again what was read in leaves that have changed since. Returns true if there were any: then what was read was
-    /// still there, but perhaps not all of it at once.
+    /// Reads again what was read in leaves that have changed since. Returns true if there were any: then what was read
+    /// was still there, but perhaps not all of it at once.
     ///
     /// # Errors
     ///
@@ -186,8 +187,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(true)
     }
 
-    /// Whether what was read last, in the part with this number, was the same at the moment at which all earlier reads were
-    /// true.
+    /// Whether what was read last, in the part with this number, was the same at the moment at which all earlier reads
+    /// were true.
     pub(super) fn was_so(&mut self, number: usize) -> Result<bool, Fault> {
         let Some(moment) = &self.moment else { return Ok(false) };
         // A forked child must not wait for a lock.
@@ -237,8 +238,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
 
     fn change_together(&mut self, mut backoff: Backoff) -> Result<(), Fault> {
         let (mut room, newest, naming) = loop {
-            // Before any leaf is locked, and before the look for the newest snapshot: none is opened until the names have
-            // changed.
+            // Before any leaf is locked, and before the look for the newest snapshot: none is opened until the names
+            // have changed.
             let naming = if self.names.is_empty() { None } else { Some(self.naming()?) };
             match self.lock(naming.as_ref(), backoff.tries() >= PATIENCE) {
                 Ok(Some((room, newest))) => break (room, newest, naming),
@@ -268,18 +269,19 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// Locks the names that are to change.
     fn naming(&mut self) -> Result<Naming<'t, M>, Fault> {
         self.pool.naming(&self.names).or_else(|fault| {
-            // A name that is not there may follow from something that was read and has changed since: that is a conflict.
+            // A name that is not there may follow from something that was read and has changed since: that is a
+            // conflict.
             self.refresh()?;
             Err(fault)
         })
     }
 
-    /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change. Returns
-    /// that room, and the instant of the newest snapshot, which does not see this transaction. `None` if a leaf is not to be
-    /// had, or if one has changed: then, as after an error, nothing may stay locked.
+    /// Locks all leaves that are to be written to, validates what was read, and finds room for the words that change.
+    /// Returns that room, and the instant of the newest snapshot, which does not see this transaction. `None` if a leaf
+    /// is not to be had, or if one has changed: then, as after an error, nothing may stay locked.
     ///
-    /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all the
-    /// time, as long as they write other keys.
+    /// If `reads`, the leaves that were read are locked, too. Then it does not matter whether others write to them all
+    /// the time, as long as they write other keys.
     fn lock(&mut self, naming: Option<&Naming<'_, M>>, reads: bool) -> Result<Option<(Room<'t, M>, u64)>, Fault> {
         // With the names locked, nothing is waited for.
         let mut may_wait = naming.is_none();

@@ -1,4 +1,5 @@
-//! Transactions: reads that belong to one moment, and writes over any trees of a pool that happen together or not at all.
+//! Transactions: reads that belong to one moment, and writes over any trees of a pool that happen together or not at
+//! all.
 //!
 //! The steps of a commit and the invariants X1 to X4 are in `docs/design.md`, section 6.
 
@@ -34,28 +35,28 @@ use std::ops::RangeBounds;
 
 /// Reads that belong to one moment, and writes that happen together or not at all, over any trees and maps of a pool.
 ///
-/// [`Pool::transaction`] runs one and repeats it if need be; [`Pool::begin`] begins one by hand. Reads take no locks and
-/// block nobody. Writes are buffered: other threads see nothing of them before [`commit`](Self::commit), which then makes
-/// all of them at once. Dropping a transaction gives it up.
+/// [`Pool::transaction`] runs one and repeats it if need be; [`Pool::begin`] begins one by hand. Reads take no locks
+/// and block nobody. Writes are buffered: other threads see nothing of them before [`commit`](Self::commit), which then
+/// makes all of them at once. Dropping a transaction gives it up.
 ///
 /// A transaction is isolated from all others, and from single changes, as if it ran alone (it is *serializable*). If
-/// something that it has read was changed by another thread, it fails with [`ErrorKind::Conflict`]: at the latest when it
-/// commits, but as a rule at once if it reads anything more. So code between two reads never sees values that do not fit
-/// together. Whoever changes keys that it has not read, or trees that it does not use, is no obstacle.
+/// something that it has read was changed by another thread, it fails with [`ErrorKind::Conflict`]: at the latest when
+/// it commits, but as a rule at once if it reads anything more. So code between two reads never sees values that do not
+/// fit together. A thread that changes keys that it has not read, or trees that it does not use, is no obstacle.
 ///
-/// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees of any
-/// kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
+/// Trees and maps with the default leaves ([`Table`]) take part. They must be open before the transaction begins. Trees
+/// of any kind can be [renamed](Self::rename_tree), [swapped](Self::swap_trees) and [dropped](Self::drop_tree).
 ///
 /// # Errors
 ///
-/// A read fails with [`ErrorKind::Conflict`] in the ordinary course of things, whenever another thread has changed what was read. In
-/// the closure of [`Pool::transaction`], pass errors on with `?`, also those of the steps of a range: then it begins again. A closure
-/// with errors of its own returns any type that is `From<Error>`.
+/// A read fails with [`ErrorKind::Conflict`] in the ordinary course of things, whenever another thread has changed what
+/// was read. In the closure of [`Pool::transaction`], pass errors on with `?`, also those of the steps of a range: then
+/// it begins again. A closure with errors of its own returns any type that is `From<Error>`.
 ///
 /// # Panics
 ///
-/// Not by itself. But with `unwrap`, a conflict is a panic of your thread, and nothing is tried again. Whatever panics: nothing was
-/// written, no lock is held, and the pool and its trees can be used on.
+/// Not by itself. But with `unwrap`, a conflict is a panic of your thread, and nothing is tried again. Whatever panics:
+/// nothing was written, no lock is held, and the pool and its trees can be used on.
 ///
 /// # Crash consistency
 ///
@@ -63,19 +64,19 @@ use std::ops::RangeBounds;
 ///
 /// # Complexity
 ///
-/// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before. After a thousand
-/// reads, or if others write to the same leaves all the time, the transaction opens a [snapshot](Pool::snapshot) of its own
-/// instead, and each read costs one more from that. So time is in proportion to the number of reads. Meanwhile, what others
-/// change is copied in memory, as for any snapshot; this one is the first to be given up, and trees can be dropped
-/// nevertheless. A transaction that reads thousands of keys which others change fails again and again. For `commit` see
-/// there. Writes, and what was read, are kept in memory; a range that is read again takes no more of it. The first entry of a
-/// range costs a search of the tree, or of what was read before, whatever was written before: also where this transaction has
-/// removed all entries before it.
+/// A read costs what a `get` does, and a look at one word in memory for each leaf that was read before. After a
+/// thousand reads, or if others write to the same leaves all the time, the transaction opens a
+/// [snapshot](Pool::snapshot) of its own instead, and each read costs one more from that. So time is in proportion to
+/// the number of reads. Meanwhile, what others change is copied in memory, as for any snapshot; this one is the first
+/// to be given up, and trees can be dropped nevertheless. A transaction that reads thousands of keys which others
+/// change fails again and again. For `commit` see there. Writes, and what was read, are kept in memory; a range that is
+/// read again takes no more of it. The first entry of a range costs a search of the tree, or of what was read before,
+/// whatever was written before: also where this transaction has removed all entries before it.
 ///
 /// A transaction is not `Send`: it ends on the thread on which it began.
 ///
-/// While a transaction lasts, records that are replaced or removed in trees that it has read keep their space, as for an
-/// [iterator](crate::Map::range). A commit that finds no space lets go of that, and waits.
+/// While a transaction lasts, records that are replaced or removed in trees that it has read keep their space, as for
+/// an [iterator](crate::Map::range). A commit that finds no space lets go of that, and waits.
 ///
 /// # Source
 ///
@@ -125,7 +126,8 @@ use std::ops::RangeBounds;
 ///
 /// let accounts: Map<String, u64> = pool.map("accounts")?;
 /// let result = pool.transaction(|tx| {
-///     // A conflict goes to `transaction`, which begins again. What was there is `None` or a value: that may be unwrapped.
+///     // A conflict goes to `transaction`, which begins again. What was there is `None` or a value: that may be
+///     // unwrapped.
 ///     let ada = tx.get(&accounts, "ada")?.unwrap_or(0);
 ///     if ada < 30 {
 ///         return Err(Refused::NoMoney(ada));
@@ -142,8 +144,8 @@ pub struct Transaction<'t, M: Medium = Mapped> {
     names: Vec<NameChange>,
     /// How many reads have found what was read before, since all was looked at again.
     known: usize,
-    /// After how many of them all is looked at again: as many reads as there were at the first one. What is read meanwhile may
-    /// be more than one for each.
+    /// After how many of them all is looked at again: as many reads as there were at the first one. What is read
+    /// meanwhile may be more than one for each.
     due: usize,
     /// How many passes over what was read have found a changed leaf.
     lost: u32,
@@ -200,12 +202,12 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict), repeats
-    /// that, as often as necessary, with pauses that grow.
+    /// Runs `body` in a [transaction](Transaction) and commits it. If there is a [conflict](ErrorKind::Conflict),
+    /// repeats that, as often as necessary, with pauses that grow.
     ///
-    /// `body` may run several times, so it should do nothing but compute, and read and write through the transaction. What
-    /// it reads always fits together. If it changes what it has read in another way (by [`PTree::insert`], say, or in another
-    /// transaction), it is in conflict with itself, and never ends.
+    /// `body` may run several times, so it should do nothing but compute, and read and write through the transaction.
+    /// What it reads always fits together. If it changes what it has read in another way (by [`PTree::insert`], say, or
+    /// in another transaction), it is in conflict with itself, and never ends.
     ///
     /// # Errors
     ///
@@ -243,13 +245,14 @@ impl<M: Medium> Pool<M> {
 }
 
 impl<'t, M: Medium> Transaction<'t, M> {
-    /// The value of a key: the one that this transaction has written, or else the one that it would see if it ran alone.
+    /// The value of a key: the one that this transaction has written, or else the one that it would see if it ran
+    /// alone.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Conflict`]: something that was read has changed since, or has to be compared with a snapshot, for which
-    /// there is [too little memory](crate::Options::snapshot_memory). [`ErrorKind::Corrupt`], [`ErrorKind::OtherPool`],
-    /// [`ErrorKind::Forked`].
+    /// [`ErrorKind::Conflict`]: something that was read has changed since, or has to be compared with a snapshot, for
+    /// which there is [too little memory](crate::Options::snapshot_memory). [`ErrorKind::Corrupt`],
+    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`].
     pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
         let decode = |value| codec::decode(value, || table.tree().name());
         let value = self.stored(table, key)?.map(decode).transpose();
@@ -276,8 +279,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::KindMismatch`],
-    /// [`ErrorKind::OtherPool`].
+    /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`],
+    /// [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
     pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
         let value = self.pool.named(codec::encode::<T::Value>(value, || table.tree().name()))?;
         self.put(table, key, Some(value.encoded()))
@@ -292,8 +295,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
         self.put(table, key, None)
     }
 
-    /// The entries of a range, with the writes of this transaction, in ascending order; from the other end, in descending
-    /// order. No other thread adds an entry to what was read of the range without a conflict.
+    /// The entries of a range, with the writes of this transaction, in ascending order; from the other end, in
+    /// descending order. No other thread adds an entry to what was read of the range without a conflict.
     ///
     /// Leaves are read as the iterator comes to them.
     ///
@@ -307,8 +310,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// # Complexity
     ///
-    /// As [`Map::range`](crate::Map::range), and one search among the writes of this transaction for each of them in the range.
-    /// Entries that it has removed are passed once: later ranges leap over them.
+    /// As [`Map::range`](crate::Map::range), and one search among the writes of this transaction for each of them in
+    /// the range. Entries that it has removed are passed once: later ranges leap over them.
     #[track_caller]
     pub fn range<'k, T: Table<M>>(
         &mut self,
@@ -392,8 +395,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(result)
     }
 
-    /// Called when a read has found what was read before. In time, all other reads are looked at, too: so a transaction that waits
-    /// for a change comes to see it.
+    /// Called when a read has found what was read before. In time, all other reads are looked at, too: so a transaction
+    /// that waits for a change comes to see it.
     fn look_again(&mut self) -> Result<(), Fault> {
         if self.known == 0 {
             self.due = self.reads();

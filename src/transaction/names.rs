@@ -13,9 +13,9 @@ use crate::pool::roots::check_name;
 impl<M: Medium> Transaction<'_, M> {
     /// Gives a tree or map another name, when the transaction is committed.
     ///
-    /// Handles, iterators and snapshots stay with the tree, whatever it is called. To create a tree in a transaction, create
-    /// it under a name of its own before, fill it, and rename it in the transaction: until then, nobody takes it for what it
-    /// is going to be.
+    /// Handles, iterators and snapshots stay with the tree, whatever it is called. To create a tree in a transaction,
+    /// create it under a name of its own before, fill it, and rename it in the transaction: until then, nobody takes it
+    /// for what it is going to be.
     ///
     /// # Errors
     ///

@@ -153,7 +153,7 @@ fn what_was_read_and_has_changed_is_a_conflict_at_the_latest_at_the_commit() {
         assert!(is_conflict(tx.get(&tree, 4000)) && is_conflict(tx.get(&tree, 3000)) && is_conflict(tx.commit()));
         tree.insert(4000, 400).unwrap();
         undo();
-        // Whoever waits for a change by reading again and again sees that there was one.
+        // A transaction that waits for a change by reading again and again sees that there was one.
         let mut tx = begin();
         assert!(is_conflict(if what < 2 {
             tx.get(&tree, 20).map(drop)

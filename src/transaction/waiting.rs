@@ -64,7 +64,7 @@ fn moment(of: &Full) -> Box<dyn Kept + '_> {
     Box::new(of.pool.state.moment().unwrap())
 }
 
-/// Keys of the ballast, of which the first one stays.
+/// Keys of the ballast; the first one stays.
 const BALLAST: u64 = 40;
 
 impl Full {
@@ -106,8 +106,8 @@ impl Full {
         }
     }
 
-    /// Makes a change beside another thread that keeps all of the ballast. It lets go in the pause with this number, when it has
-    /// done something else. Returns how many pauses there were, too.
+    /// Makes a change beside another thread that keeps all of the ballast. It lets go in the pause with this number,
+    /// when it has done something else. Returns how many pauses there were, too.
     fn beside<R>(
         &self,
         keep: fn(&Self) -> Box<dyn Kept + '_>,
@@ -310,7 +310,8 @@ fn what_changes_while_a_transaction_waits_is_a_conflict() {
     }
 }
 
-/// A thread that keeps itself what it waits for is refused soon, and one that has a snapshot, which keeps what it sees, at once.
+/// A thread that keeps itself what it waits for is refused soon, and one that has a snapshot, which keeps what it sees,
+/// at once.
 #[test]
 fn a_thread_does_not_wait_long_for_itself() {
     let count = |change: &dyn Fn() -> Result<bool>| {

@@ -113,8 +113,8 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         self.insert_group(group, &hints)
     }
 
-    /// Asks the index for the leaves of a group, and requests these. However old the answers are, whoever locks a leaf sees
-    /// whether it owns a key.
+    /// Asks the index for the leaves of a group, and requests these. However old the answers are, a thread that locks a
+    /// leaf sees whether the leaf owns a key.
     fn request(&self, group: &[Entry]) -> Hints {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
@@ -171,8 +171,8 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         Ok(())
     }
 
-    /// Which of the held leaves owns the key. If none does, locks the one that the index has found, if that can be done at
-    /// once: it is to the right of all others.
+    /// Which of the held leaves owns the key. If none does, locks the one that the index has found, if that can be done
+    /// at once: it is to the right of all others.
     #[inline(always)]
     fn own(&mut self, hint: Option<u64>, key: u64) -> Option<usize> {
         // Keys ascend, but a split leaves two leaves that may own the next one.
@@ -188,7 +188,8 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     #[cold]
     #[inline(never)]
     fn hold(&mut self, key: u64) -> Result<usize, Fault> {
-        // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while holding a lock.
+        // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while holding a
+        // lock.
         self.settle();
         let leaf = self.tree.lock_owner(key)?;
         Ok(self.keep(leaf))

@@ -79,7 +79,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(self.head())
     }
 
-    /// Writes a chain of leaves, with its tail if it has one. It is durable when this returns, and nothing points to it.
+    /// Writes a chain of leaves, with its tail if it has one. It is durable when this returns, and nothing points to
+    /// it.
     fn draft(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
         let m = self.medium();
         let mut draft = Draft::new(&self.leaves);
@@ -107,7 +108,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             }
         }
         self.append(&mut draft, fence, chunk)?;
-        // This checks once more who owns the pool. After it, no more entries are drawn.
+        // This checks once more that this process owns the pool. After it, no more entries are drawn.
         if let Some(fence) = N::Keys::tail_fence() {
             self.append(&mut draft, fence, tail)?;
         }

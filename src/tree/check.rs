@@ -182,13 +182,14 @@ impl<M: Medium> Pool<M> {
     /// Checks the trees of the pool. It changes nothing.
     ///
     /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of
-    /// two up to 512, and those of the trees that are open. Other trees are [listed](Report::unchecked), and then the report is not
-    /// [clean](Report::is_clean).
+    /// two up to 512, and those of the trees that are open. Other trees are [listed](Report::unchecked), and then the
+    /// report is not [clean](Report::is_clean).
     ///
-    /// It also looks at both [copies of the superblock](Report::damaged_twin), of which an open reads one.
+    /// It also looks at both [copies of the superblock](Report::damaged_twin); an open reads only one.
     ///
-    /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash, it sees what
-    /// the crash left, unless a tree has been opened: then it sees what that has repaired, with `read_only` in memory.
+    /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash,
+    /// it sees what the crash left, unless a tree has been opened: then it sees what that has repaired, with
+    /// `read_only` in memory.
     ///
     /// # Errors
     ///

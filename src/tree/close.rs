@@ -52,7 +52,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         (words, head)
     }
 
-    /// An image of the index. It has no leaves if the index may not know all of them, where a later search relies on that.
+    /// An image of the index. It has no leaves if the index may not know all of them, where a later search relies on
+    /// that.
     fn whole_image(&self) -> (Vec<u64>, Top) {
         let (image, top) = self.directory.image();
         let knows_all = || top.len == self.leaves.in_use();
@@ -105,8 +106,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             // With this fence, the tree is open: it may differ from its record from here on (R2).
             self.medium().fence(Step::RootOpen);
         } else {
-            // Its fence is that of the root entry, too, and the extent is nobody else's before. Crash: the root entry names the
-            // record of a tree that has not changed, or one that is refused because its extent is free.
+            // Its fence is the fence of the root entry, too, and the extent is nobody else's before. Crash: the root
+            // entry names the record of a tree that has not changed, or one that is refused because its extent is free.
             self.release_close_record(closed.at);
         }
         true

@@ -1,6 +1,7 @@
 //! Compacting: what lies in sparse segments moves to free blocks of others, so that segments become empty.
 //!
-//! The steps K1 to K7, what a cut at each of them leaves, and why other threads may go on meanwhile, are in `docs/space.md`.
+//! The steps K1 to K7, what a cut at each of them leaves, and why other threads may go on meanwhile, are in
+//! `docs/space.md`.
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
@@ -211,8 +212,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(())
     }
 
-    /// Moves what the leaf has that owns the first key of `rest`. Returns what is left of that: the leaf may have another
-    /// end than when it was read.
+    /// Moves what the leaf has that owns the first key of `rest`. Returns what is left of that: the leaf may have
+    /// another end than when it was read.
     fn move_from(
         &self,
         rest: Unread<N>,
@@ -261,8 +262,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         newest == 0 || self.leaves.stamp_of(leaf) >= newest
     }
 
-    /// Copies records of a leaf that lie in closed segments, as far as there are free blocks for them. The copies are flushed,
-    /// but not fenced.
+    /// Copies records of a leaf that lie in closed segments, as far as there are free blocks for them. The copies are
+    /// flushed, but not fenced.
     fn copy_records(&self, leaf: &Locked<'_, N>, closed: &impl Victims) -> Copies {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let mut copies = Copies { made: Vec::new(), bytes: 0, more: false, fault: None };
@@ -335,8 +336,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         fault.map_or(Ok(()), Err)
     }
 
-    /// Moves the leaf that owns the key to another block, if it lies in a closed segment, or has records there that are moved
-    /// with it (K4).
+    /// Moves the leaf that owns the key to another block, if it lies in a closed segment, or has records there that are
+    /// moved with it (K4).
     pub(super) fn move_leaf(
         &self,
         key: RefOf<'_, N>,
@@ -403,7 +404,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (stamp, at, is_tail) = (leaves.stamp_of(&new), new.at, N::Keys::is_tail(new.range()));
         drop((left, new));
         if !listed && !is_tail && self.directory.kind() == IndexKind::Persistent {
-            // Who has split a leaf to make this one will not find it in its old place, and so not post it.
+            // The thread whose split made this leaf would look at the old offset and give up; so post it here.
             self.post_now(leaves.name(at), at, at);
         }
         drop(restructuring);
@@ -450,29 +451,33 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
 }
 
 impl<M: Medium> Pool<M> {
-    /// Moves what lies in sparse segments, tree by tree, and gives segments back to the file system, while other threads go on.
+    /// Moves what lies in sparse segments, tree by tree, and gives segments back to the file system, while other
+    /// threads go on.
     ///
-    /// After many removals, a few blocks that are in use may keep whole segments. This moves leaves, inner nodes and records out of
-    /// the sparsest of them, to free blocks of others: it takes no more space. Trees that are closed are opened if they have the
-    /// default leaves, as [trees](Self::tree) and maps have; others are [listed](Compacted::skipped). A tree that is being
-    /// compacted cannot be dropped. If two threads compact a tree, one waits for the other.
+    /// After many removals, a few blocks that are in use may keep whole segments. This moves leaves, inner nodes and
+    /// records out of the sparsest of them, to free blocks of others: it takes no more space. Trees that are closed are
+    /// opened if they have the default leaves, as [trees](Self::tree) and maps have; others are
+    /// [listed](Compacted::skipped). A tree that is being compacted cannot be dropped. If two threads compact a tree,
+    /// one waits for the other.
     ///
-    /// These stay where they are: records of more than a quarter of a segment, which have segments of their own; and records in leaves
-    /// that have not changed since the newest open [snapshot](crate::Snapshot) was opened.
-    /// A reader that is put aside keeps old records, and so their segments. Readers see no change. A
+    /// These stay where they are: records of more than a quarter of a segment, which have segments of their own; and
+    /// records in leaves that have not changed since the newest open [snapshot](crate::Snapshot) was opened. A reader
+    /// that is put aside keeps old records, and so their segments. Readers see no change. A
     /// [transaction](crate::Transaction) that has read what is moved may have to begin again.
     ///
-    /// How far it has come is reported to [`Options::progress`](crate::Options::progress): the leaves that were looked at.
+    /// How far it has come is reported to [`Options::progress`](crate::Options::progress): the leaves that were looked
+    /// at.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`]; [`ErrorKind::Corrupt`]: what is damaged stays where it is;
-    /// [`ErrorKind::Journal`]; those of [opening](Self::tree) a tree. What was moved by then stays moved. It never fails for want of space.
+    /// [`ErrorKind::Journal`]; those of [opening](Self::tree) a tree. What was moved by then stays moved. It never
+    /// fails for want of space.
     ///
     /// # Complexity
     ///
-    /// Reads all leaves. For each record that moves, its own lines and one, and a fence; a fence for each leaf whose records
-    /// move. For each leaf or inner node that moves, its lines and one or two, and two or three fences.
+    /// Reads all leaves. For each record that moves, its own lines and one, and a fence; a fence for each leaf whose
+    /// records move. For each leaf or inner node that moves, its lines and one or two, and two or three fences.
     ///
     /// # Crash consistency
     ///
@@ -657,7 +662,7 @@ mod tests {
         (0..10 + mixed(key + round) % 90).map(|i| (mixed(key) >> (i % 8)) as u8).collect()
     }
 
-    /// Compacts a map of which one entry in seven is left, and in which every other one of these was replaced.
+    /// Compacts a map that has one entry in seven left, where every other one of these was replaced.
     fn records_move<K: crate::codec::Key, N: crate::tree::TreeNode<Keys = crate::map::KeysOf<K>>>(
         key: impl Fn(u64) -> K,
         borrowed: impl for<'k> Fn(&'k K) -> K::Borrowed<'k>,

@@ -1,5 +1,5 @@
-//! Where a scan of a transaction is in a range. It merges what it reads in the tree with what the transaction is to write there,
-//! entry by entry: a step takes the time of a search, whatever was read or written before.
+//! Where a scan of a transaction is in a range. It merges what it reads in the tree with what the transaction is to
+//! write there, entry by entry: a step takes the time of a search, whatever was read or written before.
 
 use super::interval::Interval;
 use super::keys::TreeKeys;
@@ -61,12 +61,12 @@ pub(crate) enum Step<K: Keys> {
     End,
 }
 
-/// A part of a range of which the entries of the tree are known.
+/// A part of a range in which the entries of the tree are known.
 struct Piece<K: Keys> {
     /// The keys that no step has passed yet.
     rest: Interval<K>,
     entries: Vec<Entry>,
-    /// Those of the leaf that they were read in.
+    /// The edges of the leaf that the entries were read in.
     edges: Arc<K::Edges>,
     /// Which of the entries lie in `rest`.
     left: Range<usize>,
@@ -77,14 +77,15 @@ struct Piece<K: Keys> {
 struct Side<K: Keys> {
     /// The key of the next entry of the tree.
     key: Option<K::Owned>,
-    /// The writes of the transaction that come next, as far as they are known: removals, and then perhaps one of a value.
+    /// The writes of the transaction that come next, as far as they are known: removals, and then perhaps one of a
+    /// value.
     own: VecDeque<(K::Owned, Option<Stored>)>,
     /// Whether there are no more writes.
     is_written: bool,
     /// How many writes to look up at once.
     many: usize,
-    /// Where this step has begun, if it has passed an entry that the transaction has removed: where `rest` began, or, from the
-    /// right, ended.
+    /// Where this step has begun, if it has passed an entry that the transaction has removed: where `rest` began, or,
+    /// from the right, ended.
     began: Option<Option<K::Owned>>,
 }
 
@@ -117,8 +118,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         Ok(last.map_or(Step::End, Step::Item))
     }
 
-    /// Comes to the first or the last part of an interval: one that was read before, or the part that lies in one leaf. Leaves
-    /// what is behind it in `unread`.
+    /// Comes to the first or the last part of an interval: one that was read before, or the part that lies in one leaf.
+    /// Leaves what is behind it in `unread`.
     fn enter(
         &mut self,
         mut rest: Interval<N::Keys>,
@@ -356,8 +357,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         Ok(())
     }
 
-    /// Notes that there is no entry between the place where a step has begun and the end of what it has passed: where `rest`
-    /// ends, if it came from the left, or begins.
+    /// Notes that there is no entry between the place where a step has begun and the end of what it has passed: where
+    /// `rest` ends, if it came from the left, or begins.
     fn leave_void(&mut self, began: Option<<N::Keys as Keys>::Owned>, rest: &Interval<N::Keys>, from_left: bool) {
         match (from_left, began) {
             (true, Some(from)) => self.voids.add(from, rest.to.clone()),

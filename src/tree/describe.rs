@@ -55,7 +55,7 @@ pub(super) fn describe<M: Medium>(pool: &PoolState<M>, root: Root) -> TreeInfo {
 /// The fault of opening a tree as another kind of tree than it is.
 pub(super) fn mismatch(tree: &str, found: Signature, expected: Signature) -> Fault {
     let tree = tree.to_owned();
-    // Of trees that differ in both, the layout mostly follows from the kind of keys.
+    // Where both differ, the layout mostly follows from the kind of keys.
     if found.kinds != expected.kinds {
         let kinds = |of: Signature| format!("{} -> {}", of.kinds.name_of_keys(), of.kinds.name_of_values());
         ErrorKind::KindMismatch { tree, found: kinds(found), expected: kinds(expected) }.into()

@@ -10,8 +10,8 @@ use crate::papers::{FlatIndex, Heat, Rebuilds};
 use crate::pool::blocks::Blocks;
 use std::io;
 
-/// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A leaf
-/// is known to it by its [name](crate::node::Keys::name).
+/// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A
+/// leaf is known to it by its [name](crate::node::Keys::name).
 pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// A leaf that was found at once.
     type Hint<'d>: Copy
@@ -24,10 +24,12 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// A leaf from which to start the search for a key; `None` means to start at the head.
     fn floor(&self, key: RefOf<'_, N>) -> Option<u64>;
 
-    /// The same, but an index in memory tries only once.
+    /// A leaf from which to start the search for a key; `None` also if an index in memory does not find it on its only
+    /// try.
     fn floor_at_once(&self, key: RefOf<'_, N>) -> Option<Self::Hint<'_>>;
 
-    /// The same for up to [`GROUP`] keys.
+    /// For each of up to [`GROUP`] keys, a leaf from which to start the search; `None` also if an index in memory does
+    /// not find it on its only try.
     fn floors_at_once(&self, keys: &[RefOf<'_, N>]) -> [Option<Self::Hint<'_>>; GROUP];
 
     /// The offset of a leaf that was found.
@@ -41,8 +43,8 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
         None
     }
 
-    /// Whether a leaf that was found owns the key, given the range that it has now. It may own the key even if this says
-    /// no.
+    /// Whether a leaf that was found owns the key, given the range that it has now. It may own the key even if this
+    /// says no.
     fn owns(hint: Self::Hint<'_>, range: RangeOf<N>, key: RefOf<'_, N>) -> bool;
 
     /// The leaf and probably those after it, if an index in memory finds it on the first try.
@@ -51,9 +53,9 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// Adds a leaf. If this fails, the index lags, which does no harm.
     fn post(&self, name: u64, leaf: u64) -> Result<(), Fault>;
 
-    /// Replaces a leaf by another one with the same lower fence key, durably, before that leaf, whose name this is, replaces
-    /// it in the chain. Both are locked. Returns true if this took a fence, which also makes everything flushed before it
-    /// durable.
+    /// Replaces a leaf by another one with the same lower fence key, durably, before that leaf, whose name this is,
+    /// replaces it in the chain. Both are locked. Returns true if this took a fence, which also makes everything
+    /// flushed before it durable.
     fn repoint(&self, name: u64, leaf: u64) -> Result<bool, Fault>;
 
     /// Whether a leaf may be unlinked by its left neighbour.
@@ -63,8 +65,8 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// everything flushed before it durable.
     fn withdraw(&self, name: u64) -> Result<bool, Fault>;
 
-    /// Goes on with a sweep over the nodes of an index in the pool by one node, and moves that if it has to be moved (K6).
-    /// Returns the bytes that were moved; `None` after the last node.
+    /// Goes on with a sweep over the nodes of an index in the pool by one node, and moves that if it has to be moved
+    /// (K6). Returns the bytes that were moved; `None` after the last node.
     fn move_next(&self, _swept: &mut Swept, _has_to_move: &dyn Fn(u64) -> bool) -> Result<Option<u64>, Fault> {
         Ok(None)
     }
@@ -78,8 +80,8 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
     fn image(&self) -> (Vec<u64>, Top);
 
-    /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the image
-    /// turns out to be damaged.
+    /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the
+    /// image turns out to be damaged.
     fn restore(&self, top: Top, source: Source) -> bool;
 
     /// Whether nodes are still taken from the image after it was [restored](Self::restore).

@@ -32,8 +32,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(if old == current { Ok(()) } else { Err(old.map(Stored::Word)) })
     }
 
-    /// The same for records. They are compared while no lock is held: as long as a reading lasts, a slot with the same word
-    /// points to the same record.
+    /// Sets the value of a key from `current` to `new`, in a tree whose values are records. The records are compared
+    /// while no lock is held: as long as a reading lasts, a slot with the same word points to the same record.
     fn exchange_record(
         &self,
         key: RefOf<'_, N>,
@@ -91,7 +91,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Changes the value of a key to what `next` makes of it. Returns the value before.
     ///
-    /// `next` is called without any lock. It passes the new value on, and is called again if the entry has changed meanwhile.
+    /// `next` is called without any lock. It passes the new value on, and is called again if the entry has changed
+    /// meanwhile.
     pub(crate) fn update_with(
         &self,
         key: RefOf<'_, N>,
@@ -140,12 +141,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 }
 
 impl<N: WordNode, M: Medium> PTree<N, M> {
-    /// Changes the value of a key to what `next` makes of it, where `None` means that the key is not there. Returns the value
-    /// before, as [`AtomicU64::fetch_update`](std::sync::atomic::AtomicU64::fetch_update) does.
+    /// Changes the value of a key to what `next` makes of it, where `None` means that the key is not there. Returns the
+    /// value before, as [`AtomicU64::fetch_update`](std::sync::atomic::AtomicU64::fetch_update) does.
     ///
-    /// `next` is called without any lock: it may be slow, may use this tree, and may panic, and then nothing has changed. If
-    /// another thread changes the value meanwhile, `next` is called again with that. What `next` returns takes the place of
-    /// exactly the value that it was given. A value that was changed and changed back counts as the same.
+    /// `next` is called without any lock: it may be slow, may use this tree, and may panic, and then nothing has
+    /// changed. If another thread changes the value meanwhile, `next` is called again with that. What `next` returns
+    /// takes the place of exactly the value that it was given. A value that was changed and changed back counts as the
+    /// same.
     ///
     /// # Errors
     ///
@@ -153,8 +155,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// As [`get`](Self::get), and then as `insert`, `update` or `remove`, whichever takes place; so often as other threads
-    /// change the value meanwhile, and once more.
+    /// As [`get`](Self::get), and then as `insert`, `update` or `remove`, whichever takes place; so often as other
+    /// threads change the value meanwhile, and once more.
     ///
     /// # Crash consistency
     ///

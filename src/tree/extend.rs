@@ -12,7 +12,7 @@ use std::borrow::Borrow;
 /// How many entries are drawn before they are inserted.
 pub(crate) const DRAWN: usize = 1024;
 
-/// So many records are written before a fence.
+/// How many records are written before a fence.
 const AT_ONCE: usize = 32;
 
 /// A key, the word for its slot, and the record that the word points to, if any.
@@ -45,7 +45,8 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Group<'t, N, M> {
         if self.ready.len() >= AT_ONCE { self.settle() } else { Ok(()) }
     }
 
-    /// Changes the slots, in the order in which the keys came. Records to which none points after an error are given back.
+    /// Changes the slots, in the order in which the keys came. Records to which none points after an error are given
+    /// back.
     fn settle(&mut self) -> Result<(), Fault> {
         let tree = self.tree;
         if self.ready.iter().any(|(.., written)| written.is_record()) {
@@ -88,8 +89,8 @@ pub(crate) fn in_batches<T>(
 impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Inserts what an iterator yields. Returns how many keys are new. Of equal keys, the last one counts.
     ///
-    /// Draws up to 1024 entries, inserts them as one [batch](Self::insert_batch), draws the next ones, and so on. No lock is
-    /// held while it draws: the iterator may use this tree.
+    /// Draws up to 1024 entries, inserts them as one [batch](Self::insert_batch), draws the next ones, and so on. No
+    /// lock is held while it draws: the iterator may use this tree.
     ///
     /// # Errors
     ///
@@ -105,8 +106,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight at a crash: all batches before one, and **any part** of that one; each entry is
-    /// there whole or not at all.
+    /// Durable when it returns. In flight at a crash: all batches before one, and **any part** of that one; each entry
+    /// is there whole or not at all.
     ///
     /// # Examples
     ///

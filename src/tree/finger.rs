@@ -1,11 +1,12 @@
-//! The leaf in which a thread has changed something last. Keys that come in order, or in runs, mostly belong there: then
-//! nobody need ask the index.
+//! The leaf in which a thread has changed something last. Keys that come in order, or in runs, mostly belong there:
+//! then nobody need ask the index.
 //!
-//! A finger is only a hint, of one tree for each thread. A leaf that owns the key is the right one, however it was found.
-//! Its offset was accepted once, so it has a shadow for as long as its tree is open, whatever becomes of its block.
+//! A finger is only a hint, of one tree for each thread. A leaf that owns the key is the right one, however it was
+//! found. Its offset was accepted once, so it has a shadow for as long as its tree is open, whatever becomes of its
+//! block.
 //!
-//! A thread looks at its finger only when two changes in a row were in one leaf, and until a key belongs elsewhere. Where
-//! keys come at random, the look would wait for the leaf of the change before.
+//! A thread looks at its finger only when two changes in a row were in one leaf, and until a key belongs elsewhere.
+//! Where keys come at random, the look would wait for the leaf of the change before.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Tests of layouts that are not the crate's, of which the pool has the tag and the hash of the name.
+//! Tests of layouts that are not the crate's: the pool has their tags, and the hashes of their names.
 
 use crate::error::{ErrorKind, Result};
 use crate::medium::any::{Any, holding, words_of, zeroed};

@@ -51,8 +51,8 @@ impl<K: TreeKeys> Interval<K> {
         self.bounds().contains::<K::Key>(key.borrow())
     }
 
-    /// Takes a key away, and all keys that lie before it, seen from the left or from the right. The interval, which held the
-    /// key, may be empty then.
+    /// Takes a key away, and all keys that lie before it, seen from the left or from the right. The interval, which
+    /// held the key, may be empty then.
     pub(super) fn pass(&mut self, key: &K::Owned, from_left: bool) {
         if !from_left {
             self.to = Some(key.clone());
@@ -74,8 +74,8 @@ impl<K: TreeKeys> Interval<K> {
         }
     }
 
-    /// Leaves nothing else of the interval than its first part, or its last one: that which lies before the end, or behind the
-    /// beginning, of another interval.
+    /// Leaves nothing else of the interval than its first part, or its last one: that which lies before the end, or
+    /// behind the beginning, of another interval.
     pub(super) fn cut(&mut self, (from, to): (&K::Owned, Option<&K::Owned>), from_left: bool) {
         match to {
             Some(to) if from_left && is_before(to, self.to.as_ref()) => self.to = Some(to.clone()),

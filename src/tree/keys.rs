@@ -63,8 +63,8 @@ pub trait TreeKeys: Keys {
     /// The next key behind a key, if there is one.
     fn behind(key: &Self::Key) -> Option<Self::Owned>;
 
-    /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies between
-    /// those of its left neighbour and of the edges.
+    /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies
+    /// between those of its left neighbour and of the edges.
     fn close(edges: &Self::Edges, entries: &[Entry]) -> u64;
 
     /// Whether an entry of a leaf with these edges has the head of its key.

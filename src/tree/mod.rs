@@ -91,8 +91,8 @@ use std::time::Duration;
 /// `u64::MAX`, repeated values. It is a handle: cloning it is cheap, it is `Send` and `Sync`, and all methods take
 /// `&self`.
 ///
-/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: changes return a `Result`, `keys` and `values`
-/// take a range, and [`update_with`](Self::update_with) stands for entries.
+/// Methods are named as in `BTreeMap` where the meaning is the same. These differ: changes return a `Result`, `keys`
+/// and `values` take a range, and [`update_with`](Self::update_with) stands for entries.
 ///
 /// # Crash consistency
 ///
@@ -106,7 +106,8 @@ use std::time::Duration;
 /// 27 splits a leaf, which flushes about ten lines and fences twice. In a sorted leaf with `n` entries, four slots to a
 /// line, a linear leaf moves about `n / 2` entries per insert or removal, and a circular one about `n / 4`. A run of
 /// `k` slots touches `(k + 3) / 4` lines on average; each is flushed once, with one fence. With
-/// [`Journal::Each`](crate::Journal::Each), each change also waits for one `fdatasync`, which all threads that wait share.
+/// [`Journal::Each`](crate::Journal::Each), each change also waits for one `fdatasync`, which all threads that wait
+/// share.
 ///
 /// # Examples
 ///
@@ -135,16 +136,17 @@ impl<N: WordNode, M: Medium> Clone for PTree<N, M> {
     }
 }
 
-/// The name, the kind of tree and the number of entries, but no entries: unlike that of `BTreeMap`, this takes no long walk.
-/// After a crash, the number is there once it is known.
+/// The name, the kind of tree and the number of entries, but no entries: unlike the `Debug` of `BTreeMap`, this takes
+/// no long walk. After a crash, the number is there once it is known.
 impl<N: WordNode, M: Medium> fmt::Debug for PTree<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.show(f, "PTree")
     }
 }
 
-// A medium of files does not panic. What a caller passes in may: closures, iterators, and the encodings of the caller's types.
-// All of it runs while no leaf is locked, and before a change or after it, so a panic there leaves the tree whole.
+// A medium of files does not panic. What a caller passes in may: closures, iterators, and the encodings of the caller's
+// types. All of it runs while no leaf is locked, and before a change or after it, so a panic there leaves the tree
+// whole.
 impl<N: WordNode> UnwindSafe for PTree<N> {}
 impl<N: WordNode> RefUnwindSafe for PTree<N> {}
 
@@ -235,7 +237,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.pool.named(result)
     }
 
-    /// The same for the result of a change, which is then as durable as is wanted.
+    /// Adds the name of the pool to a fault of a change, where its result leaves the crate. The change is then as
+    /// durable as is wanted.
     #[inline]
     pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
         self.pool.acknowledged(result)
@@ -251,8 +254,9 @@ impl<M: Medium> Pool<M> {
     ///
     /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::KindMismatch`]: the tree exists and is another kind of tree.
     /// [`ErrorKind::TreeName`], [`ErrorKind::TooManyTrees`], [`ErrorKind::OutOfSpace`], [`ErrorKind::Forked`],
-    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only), [`ErrorKind::NoSuchTree`], since none
-    /// is created, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]. In a pool that is open for [reading only](crate::Options::read_only),
+    /// [`ErrorKind::NoSuchTree`], since none is created, and [`ErrorKind::PowerLoss`]. [`ErrorKind::Journal`]: the
+    /// change may have been made.
     ///
     /// # Complexity
     ///
@@ -386,8 +390,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed. After a crash, whatever
-    /// touches a leaf for the first time reads all of it, and stores what its layout has to repair.
+    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed. After a crash,
+    /// whatever touches a leaf for the first time reads all of it, and stores what its layout has to repair.
     ///
     /// # Examples
     ///
@@ -452,7 +456,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there was no room for another one;
-    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed. [`ErrorKind::Journal`]: the change may have been
+    /// made.
     ///
     /// # Complexity
     ///
@@ -499,8 +504,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Crash consistency
     ///
     /// Durable when it returns. In flight at a crash: **any part** of the batch, in any order of keys; each entry is
-    /// there whole or not at all. No reader sees an entry before it is durable; with a [journal](crate::Journal), before it
-    /// survives the process.
+    /// there whole or not at all. No reader sees an entry before it is durable; with a [journal](crate::Journal),
+    /// before it survives the process.
     ///
     /// # Examples
     ///
@@ -620,8 +625,9 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// - keys come in strict order, and none comes twice, whichever ends the iterator is read from;
     /// - a key is shown if it is there throughout, from the creation of the iterator until it has passed the key;
-    /// - a key that is shown was there at some moment of that time, with this value, durably. With a [journal](crate::Journal),
-    ///   it survives the process, but it may not be on the disk yet ([`Pool::sync`] waits for that).
+    /// - a key that is shown was there at some moment of that time, with this value, durably. With a
+    ///   [journal](crate::Journal), it survives the process, but it may not be on the disk yet ([`Pool::sync`] waits
+    ///   for that).
     ///
     /// # Panics
     ///
@@ -730,8 +736,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// One search, and one leaf; empty leaves before it are read, too. After a crash, the first touch of each leaf reads all
-    /// of it. [`last_key_value`](Self::last_key_value) does the same from the other end.
+    /// One search, and one leaf; empty leaves before it are read, too. After a crash, the first touch of each leaf
+    /// reads all of it. [`last_key_value`](Self::last_key_value) does the same from the other end.
     ///
     /// # Examples
     ///
@@ -813,14 +819,14 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
         self.state.is_empty()
     }
 
-    /// Bytes of memory (DRAM) that the open tree takes now: its handles' common state, the shadows of its leaves, its index, and what
-    /// it knows of free blocks, with what is kept for nodes to come. What open snapshots keep of it is in
-    /// [`Pool::snapshots`]. [`Report::memory`] is what the shadows and the index need at least.
+    /// Bytes of memory (DRAM) that the open tree takes now: its handles' common state, the shadows of its leaves, its
+    /// index, and what it knows of free blocks, with what is kept for nodes to come. What open snapshots keep of it is
+    /// in [`Pool::snapshots`]. [`Report::memory`] is what the shadows and the index need at least.
     ///
     /// # Complexity
     ///
-    /// A few counters, and the lock of those who change the index. No leaf is read. In a large tree, the system is asked which pages
-    /// it has given: a call for each 16 MiB.
+    /// A few counters, and the lock of the threads that change the index. No leaf is read. In a large tree, the system
+    /// is asked which pages it has given: a call for each 16 MiB.
     ///
     /// # Examples
     ///
@@ -867,8 +873,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// Locks all leaves, which touches each of them: after a crash, those that nobody has touched yet are read. Writes two
-    /// leaves, with three fences.
+    /// Locks all leaves, which touches each of them: after a crash, those that nobody has touched yet are read. Writes
+    /// two leaves, with three fences.
     ///
     /// # Crash consistency
     ///
@@ -894,7 +900,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::Unsorted`] with the first wrong position, [`ErrorKind::NotEmpty`], [`ErrorKind::OutOfSpace`],
-    /// [`ErrorKind::Corrupt`]. In these cases nothing has been loaded. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`]. In these cases nothing has been loaded. [`ErrorKind::Journal`]: the change may have been
+    /// made.
     ///
     /// # Complexity
     ///
@@ -940,7 +947,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// Reads all leaves, on one core, and then counts as [`len`](Self::len) does, which touches all leaves after a crash.
+    /// Reads all leaves, on one core, and then counts as [`len`](Self::len) does, which touches all leaves after a
+    /// crash.
     ///
     /// # Examples
     ///

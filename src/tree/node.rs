@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A key in the caller's memory.
 pub(super) type OwnedOf<N> = <<N as Node>::Keys as Keys>::Owned;
 
-/// A layout of leaves of which a tree can be made.
+/// A layout of leaves from which a tree can be made.
 pub trait TreeNode: Node<Keys: MapKeys> {
     /// The index of a tree.
     type Directory<M: Medium>: Directory<Self>;
@@ -38,8 +38,8 @@ pub trait TreeNode: Node<Keys: MapKeys> {
         new: (RefOf<'_, Self>, u64),
     ) -> Result<Option<Locked<'t, Self>>, Fault>;
 
-    /// Inserts words under keys that are words, under one fence; of equal keys, the last one counts. Returns how many keys are
-    /// new; `None` if keys are byte strings, or if `words` returns none.
+    /// Inserts words under keys that are words, under one fence; of equal keys, the last one counts. Returns how many
+    /// keys are new; `None` if keys are byte strings, or if `words` returns none.
     fn insert_words<M: Medium>(
         tree: &TreeState<Self, M>,
         words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>,

@@ -35,7 +35,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         })
     }
 
-    /// The same, of a tree that must be there.
+    /// Opens the tree with this name, which must be there. `kinds` are what its keys and its values encode.
     pub(crate) fn open_existing(
         pool: &Arc<PoolState<M>>,
         name: &str,

@@ -1,16 +1,17 @@
 //! The entries of a leaf that was read, and whether their keys are in order.
 //!
-//! Entries come from a leaf in the order of what its slots say. Where keys are in records, a damaged record has another key
-//! than its slot says, so each key is compared with its slot when it is read. That is enough:
+//! Entries come from a leaf in the order of what its slots say. Where keys are in records, a damaged record has another
+//! key than its slot says, so each key is compared with its slot when it is read. That is enough:
 //!
-//! - O1 Heads are in the order of keys (B5). So if each entry has the head of its key, entries with different heads are in
-//!   order. Of entries with equal heads, each is compared with its left neighbour.
-//! - O2 A leaf that nobody writes to has only keys that it owns (B1: whatever empties slots holds the lock). So its entries
-//!   lie between the two fence keys that were read under the same version.
-//! - O3 The next leaf is read from the upper fence key on, or up to the lower one, and what lies beyond that is not shown.
+//! - O1 Heads are in the order of keys (B5). So if each entry has the head of its key, entries with different heads are
+//!   in order. Of entries with equal heads, each is compared with its left neighbour.
+//! - O2 A leaf that nobody writes to has only keys that it owns (B1: whatever empties slots holds the lock). So its
+//!   entries lie between the two fence keys that were read under the same version.
+//! - O3 The next leaf is read from the upper fence key on, or up to the lower one, and what lies beyond that is not
+//!   shown.
 //!
-//! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever other
-//! threads do, a key that is not where its slot says is damage.
+//! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever
+//! other threads do, a key that is not where its slot says is damage.
 
 use super::{MapKeys, TreeKeys};
 use crate::error::{Broken, Fault};
@@ -24,7 +25,7 @@ use crate::stored::{Encoded, Stored};
 pub(crate) struct Bounds<K: TreeKeys> {
     /// Where the leaf begins and ends.
     pub(super) edges: K::Edges,
-    /// One bit for each entry of which the head alone does not tell whether it is in order.
+    /// One bit for each entry whose head alone does not tell whether it is in order.
     close: u64,
 }
 
@@ -93,7 +94,7 @@ impl<K: TreeKeys> Spot<'_, K> {
     }
 }
 
-/// These fail if the key is not in order. `reading` began before the leaf was read.
+/// Each method fails if the key is not in order. `reading` began before the leaf was read.
 impl<K: MapKeys> Spot<'_, K> {
     /// Applies `read` to the key and to the value.
     #[inline]

@@ -109,8 +109,8 @@ impl<N: WordNode, M: Medium> DoubleEndedIterator for IntoRange<N, M> {
 impl<N: WordNode, M: Medium> FusedIterator for IntoRange<N, M> {}
 
 impl<N: WordNode, M: Medium> PTree<N, M> {
-    /// The entries of a range of keys, as [`range`](Self::range), in an iterator that owns this handle: another thread may go
-    /// on with it.
+    /// The entries of a range of keys, as [`range`](Self::range), in an iterator that owns this handle: another thread
+    /// may go on with it.
     ///
     /// # Panics
     ///

@@ -53,8 +53,9 @@ pub trait Part {
     /// Whether what was read was the same at the instant of an open snapshot: all of it, or only what was read last.
     fn was_so_at(&self, instant: u64, all: bool) -> Result<bool, Fault>;
 
-    /// Whether no leaf that was read has changed, or is locked by another thread. `held` are the leaves that this thread has
-    /// locked, by offset, with the versions that they had before. Calls `others` before it looks at a leaf that is not held.
+    /// Whether no leaf that was read has changed, or is locked by another thread. `held` are the leaves that this
+    /// thread has locked, by offset, with the versions that they had before. Calls `others` before it looks at a leaf
+    /// that is not held.
     fn is_valid(&self, held: &[(u64, Version)], others: &dyn Fn()) -> bool;
 
     /// Locks all leaves that were read, too. Returns false if it does not get one.
@@ -63,15 +64,15 @@ pub trait Part {
     /// Whether what was read is as it was, where all leaves that were read are locked.
     fn is_same(&self) -> Result<bool, Fault>;
 
-    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any. `again` says that the
-    /// thread has waited for space.
+    /// Writes the records of all new values. Flushed, but not fenced. Returns true if there are any. `again` says that
+    /// the thread has waited for space.
     fn write_records(&mut self, again: bool) -> Result<bool, Fault>;
 
     /// Gives up the records that were written, and lets others use the space of those that were read.
     fn let_go_of_space(&mut self);
 
-    /// Keeps what was read from being used again, as before. Returns false if any leaf with records has changed meanwhile: then
-    /// what it had may have been used again.
+    /// Keeps what was read from being used again, as before. Returns false if any leaf with records has changed
+    /// meanwhile: then what it had may have been used again.
     fn hold_again(&mut self) -> bool;
 
     /// Makes the only change of a transaction if `is_valid`, given the leaf that is locked for it. Returns what the
@@ -106,7 +107,7 @@ pub trait Part {
     fn wait(&mut self) -> Result<(), Fault>;
 }
 
-/// The same, for trees with such keys.
+/// What a transaction needs of each of its trees whose keys have the form `K`.
 pub trait PartOf<K: MapKeys>: Part {
     /// The value of a key.
     fn get(&mut self, key: &K::Key) -> Result<Option<Stored>, Fault>;
@@ -309,8 +310,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
             return true;
         }
         self.begin();
-        // From here on, the records stay to which the slots of these versions point. A word that is a value means the same
-        // whatever has come between.
+        // From here on, the records stay to which the slots of these versions point. A word that is a value means the
+        // same whatever has come between.
         self.reading.is_none() || self.reads.seen().all(|seen| self.tree.leaves.is_unchanged(seen.at, seen.version))
     }
 

@@ -1,4 +1,5 @@
-//! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they have.
+//! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they
+//! have.
 
 use super::check::check_tree;
 use super::directory::Directory;
@@ -103,8 +104,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(None)
     }
 
-    /// Reads the entries that the first or the last leaf of an interval had at an instant. Returns what is left of the interval.
-    /// `reading` has begun before.
+    /// Reads the entries that the first or the last leaf of an interval had at an instant. Returns what is left of the
+    /// interval. `reading` has begun before.
     pub(crate) fn read_at(
         &self,
         unread: Unread<N>,

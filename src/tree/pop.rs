@@ -65,8 +65,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// As [`first_key_value`](Self::first_key_value), and then as `remove`; so often as other threads take the entry first,
-    /// and once more.
+    /// As [`first_key_value`](Self::first_key_value), and then as `remove`; so often as other threads take the entry
+    /// first, and once more.
     ///
     /// # Crash consistency
     ///

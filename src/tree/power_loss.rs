@@ -17,11 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Options {
-    /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`] or [`ErrorKind::DiskFailed`], if everything in
-    /// it is whole.
+    /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`] or [`ErrorKind::DiskFailed`], if
+    /// everything in it is whole.
     ///
-    /// After a failure of the disk, what the system shows of the file is copied to a new one first, which gets the name of the old one
-    /// once it is on the disk, and its owner and permissions. Other names of the old file (hard links) keep that.
+    /// After a failure of the disk, what the system shows of the file is copied to a new one first, which gets the name
+    /// of the old one once it is on the disk, and its owner and permissions. Other names of the old file (hard links)
+    /// keep that.
     ///
     /// A report without violations means that the trees can be used, not that nothing is missing. Changes that the
     /// machine had not written to the disk are lost, whether acknowledged or not, and for each page by itself. To find
@@ -86,7 +87,8 @@ impl Options {
         open().map_err(|fault| fault.of_file(path))
     }
 
-    /// The same, for the pool that a medium holds.
+    /// Opens the pool that a medium holds after a loss of power, if everything in it is whole. See
+    /// [`open_after_power_loss`](Self::open_after_power_loss).
     ///
     /// # Errors
     ///

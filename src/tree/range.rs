@@ -30,7 +30,8 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
     broken: Option<Broken>,
 }
 
-/// The keys of a range, or its values. See [`PTree::keys`](super::PTree::keys) and [`PTree::values`](super::PTree::values).
+/// The keys of a range, or its values. See [`PTree::keys`](super::PTree::keys) and
+/// [`PTree::values`](super::PTree::values).
 pub type Column<'t, N, M> = std::iter::Map<Range<'t, N, M>, fn((u64, u64)) -> u64>;
 
 /// Entries of one leaf. Those in `rest` are still to be returned.
@@ -62,7 +63,7 @@ struct Ahead {
     read: usize,
     /// The right neighbour of the leaf that was read last. Without an index in memory, nothing else is known.
     next: u64,
-    /// The slots of `next` of which the records are still to be prefetched.
+    /// The slots of `next` whose records are still to be prefetched.
     records: std::ops::Range<usize>,
 }
 
@@ -71,8 +72,8 @@ impl Ahead {
         self.leaves.get(self.read + i).copied().unwrap_or(0)
     }
 
-    /// Whether so few are left that more should be looked up: there are two to prefetch for behind the next one. Where the
-    /// index node ends, there are none to be had before that leaf was read.
+    /// Whether so few are left that more should be looked up: there are two to prefetch for behind the next one. Where
+    /// the index node ends, there are none to be had before that leaf was read.
     fn is_short(&self) -> bool {
         self.leaf(0) == 0 || self.read + 2 >= RUN
     }
@@ -213,8 +214,8 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
                 leaves.prefetch_all(self.ahead.leaf(0));
             }
         }
-        // More than one leaf ahead gains nothing, even in a tree that is much larger than the caches, but costs short scans
-        // lines that they never read. The shadow is what a read of a leaf waits for first.
+        // More than one leaf ahead gains nothing, even in a tree that is much larger than the caches, but costs short
+        // scans lines that they never read. The shadow is what a read of a leaf waits for first.
         leaves.prefetch_all(self.ahead.leaf(1));
         leaves.prefetch_shadow(self.ahead.leaf(2));
         let hint = self.ahead.leaf(0);
@@ -239,8 +240,8 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         }
     }
 
-    /// Called for each entry from the left: after every fourth one, prefetches some records of the leaf that comes next. All
-    /// at once would be more than a core can wait for.
+    /// Called for each entry from the left: after every fourth one, prefetches some records of the leaf that comes
+    /// next. All at once would be more than a core can wait for.
     #[inline]
     fn prefetch_records(&mut self) {
         if N::Keys::HAS_RECORDS && self.front.rest.start.is_multiple_of(4) && !self.ahead.records.is_empty() {

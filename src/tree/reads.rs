@@ -23,11 +23,13 @@ struct KeyRead<K: Keys> {
 pub(super) struct IntervalRead<K: Keys> {
     pub(super) to: Option<K::Owned>,
     entries: Vec<Entry>,
-    /// Of the leaf in which the entries have their heads: that in which they were read first, if they lie in several now.
+    /// The edges of the leaf in which the entries have their heads: of the leaf in which they were read first, if they
+    /// lie in several now.
     pub(super) edges: Arc<K::Edges>,
     /// The leaf in which the interval begins.
     seen: Seen,
-    /// The others. There are some only if the leaf was split, or what it had has moved, since it was read first.
+    /// The other leaves that the interval lies in. There are some only if the first leaf was split, or what it had has
+    /// moved, since it was read first.
     more: Vec<Seen>,
 }
 
@@ -65,8 +67,8 @@ pub(super) fn before<K: MapKeys, M: Medium>(
     Ok(from)
 }
 
-/// Keys and intervals that were read, and what was found. Intervals are disjoint, and what was read of a leaf under one version
-/// is one interval, if nothing lies between.
+/// Keys and intervals that were read, and what was found. Intervals are disjoint, and what was read of a leaf under one
+/// version is one interval, if nothing lies between.
 pub(super) struct Reads<K: Keys> {
     keys: Vec<KeyRead<K>>,
     /// By where they begin.
@@ -74,8 +76,8 @@ pub(super) struct Reads<K: Keys> {
     last: Option<Last<K>>,
 }
 
-/// Whether the same entries were found. A reference is that of one record as long as the reading lasts, but its head may
-/// depend on the leaf.
+/// Whether the same entries were found. A reference is that of one record as long as the reading lasts, but its head
+/// may depend on the leaf.
 fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
     let same = |((key, word), (other_key, other_word)): (&Entry, &Entry)| {
         word == other_word && (K::HAS_RECORDS || key == other_key)
@@ -104,13 +106,13 @@ impl<K: MapKeys> Reads<K> {
     pub(super) fn note_key(&mut self, key: &K::Key, word: Option<u64>, seen: Seen) {
         self.last = Some(Last::Key);
         let is_known = |last: &KeyRead<K>| last.seen == seen && last.key.borrow() == key;
-        // Whoever waits for a change reads the same key again and again.
+        // A transaction that waits for a change reads the same key again and again.
         if !self.keys.last().is_some_and(is_known) {
             self.keys.push(KeyRead { key: key.to_owned(), word, seen });
         }
     }
 
-    /// Notes the entries of an interval of which nothing was known.
+    /// Notes the entries of an interval that nothing was known about.
     pub(super) fn note(&mut self, interval: &Interval<K>, (entries, edges): (&[Entry], &Arc<K::Edges>), seen: Seen) {
         let Interval { from, to } = interval;
         let is_last = self.lies_behind(from);
@@ -182,7 +184,7 @@ impl<K: MapKeys> Reads<K> {
         }
     }
 
-    /// Reads an interval again, of which a leaf has changed.
+    /// Reads an interval again in which a leaf has changed.
     ///
     /// # Errors
     ///
@@ -260,8 +262,8 @@ impl<K: MapKeys> Reads<K> {
         Ok(true)
     }
 
-    /// Whether the same is found now by functions that look for a key, and for the entries of an interval. `None`: they do not
-    /// find it.
+    /// Whether the same is found now by functions that look for a key, and for the entries of an interval. `None`: they
+    /// do not find it.
     pub(super) fn is_same(
         &self,
         get: impl Fn(K::Ref<'_>) -> Option<Option<u64>>,

@@ -51,7 +51,8 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         self.join_pair(self.with_right(key, |leaf| self.leaves.is_sparse(leaf))?)
     }
 
-    /// The same with the left neighbour.
+    /// Joins the leaf that owns the key with its left neighbour, if it is sparse. Returns true if nothing more is to be
+    /// done.
     fn join_left(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
         self.join_pair(self.with_left(key, |leaf| self.leaves.is_sparse(leaf))?)
     }
@@ -80,7 +81,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(ControlFlow::Continue(right.map(|right| (leaf, right))))
     }
 
-    /// The same with the left neighbour. Leaves are locked from left to right.
+    /// Locks the left neighbour of the leaf that owns the key, and that leaf: leaves are locked from left to right.
     fn with_left(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Pair<'_, N>, Fault> {
         let leaves = &self.leaves;
         let leaf = self.lock_owner(key)?;
@@ -103,9 +104,9 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         Ok(ControlFlow::Continue(None))
     }
 
-    /// Moves entries from both neighbours into the leaf that owns the key, until it is more than half full: half of what it
-    /// needs comes from the right one, and the rest from the left one, and then from the right one again, as far as these
-    /// stay half full.
+    /// Moves entries from both neighbours into the leaf that owns the key, until it is more than half full: half of
+    /// what it needs comes from the right one, and the rest from the left one, and then from the right one again, as
+    /// far as these stay half full.
     ///
     /// Each is a change of the chain of its own. Crash, between them: the leaf has less than it needs.
     fn take_from_both(&self, key: RefOf<'_, N>) -> Result<(), Fault> {

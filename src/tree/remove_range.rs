@@ -31,8 +31,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(removed)
     }
 
-    /// Removes entries of a locked leaf, which ascend, and their records. Durable when it returns. Returns whether the leaf is
-    /// sparse now.
+    /// Removes entries of a locked leaf, which ascend, and their records. Durable when it returns. Returns whether the
+    /// leaf is sparse now.
     pub(super) fn remove_entries(&self, mut leaf: Locked<'_, N>, entries: Vec<Entry>) -> bool
     where
         N::Ops: SplitInPlace,
@@ -90,7 +90,7 @@ impl<N: TreeNode, M: Medium> FollowUp<'_, N, M> {
 }
 
 impl<N: TreeNode, M: Medium> Drop for FollowUp<'_, N, M> {
-    /// Also after an error. Not if the medium has panicked: then nothing more can be done.
+    /// Follows up, also after an error, but not if the medium has panicked: then nothing more can be done.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.left(None);
@@ -129,7 +129,8 @@ impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeLeaf<'_, '_, N, M> {
         Ok(Taken { removed, is_sparse: removed > 0 && tree.remove_entries(leaf, entries), rest })
     }
 
-    /// A leaf without the entries takes the place of the old one: one leaf is written instead of a removal for each entry.
+    /// A leaf without the entries takes the place of the old one: one leaf is written instead of a removal for each
+    /// entry.
     fn renewed(self) -> Self::Output
     where
         N::Ops: Renew,
@@ -156,13 +157,13 @@ impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeLeaf<'_, '_, N, M> {
 impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Removes all entries of a range of keys. Returns how many there were.
     ///
-    /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and those of
-    /// different leaves one leaf after the other. What they insert meanwhile may go or stay.
+    /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and
+    /// those of different leaves one leaf after the other. What they insert meanwhile may go or stay.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool. Some of the entries may
-    /// have been removed, durably. [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. It never fails for want of space in the pool. Some of the entries
+    /// may have been removed, durably. [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Panics
     ///
@@ -170,14 +171,15 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// One search for each leaf. With [`OneLine`](crate::OneLine) leaves: each line that loses entries is flushed once, with
-    /// one fence for each leaf. If it is sparse then, it merges with its neighbour, which takes about three lines and two
-    /// fences, or shares the entries of that, as after [`remove`](Self::remove). Sorted leaves need their fences for each
-    /// entry. A leaf that only ever grows is written anew, without the entries.
+    /// One search for each leaf. With [`OneLine`](crate::OneLine) leaves: each line that loses entries is flushed once,
+    /// with one fence for each leaf. If it is sparse then, it merges with its neighbour, which takes about three lines
+    /// and two fences, or shares the entries of that, as after [`remove`](Self::remove). Sorted leaves need their
+    /// fences for each entry. A leaf that only ever grows is written anew, without the entries.
     ///
     /// # Crash consistency
     ///
-    /// Durable when it returns. In flight at a crash: **any part** of the entries is gone; each one whole or not at all.
+    /// Durable when it returns. In flight at a crash: **any part** of the entries is gone; each one whole or not at
+    /// all.
     ///
     /// # Examples
     ///

@@ -21,14 +21,14 @@ struct Changed {
 }
 
 impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
-    /// Makes a change that takes `takes` slots, for which the leaf that owns the key has no room: in the new leaves that
-    /// replace it, so that the store that links them also commits the change. Returns the value that the key had.
+    /// Makes a change that takes `takes` slots, for which the leaf that owns the key has no room: in the new leaves
+    /// that replace it, so that the store that links them also commits the change. Returns the value that the key had.
     /// `None`: there is room by now, and nothing was changed.
     ///
     /// # Errors
     ///
-    /// If there is no space for new leaves, one of the same size, of which a block is in reserve, takes the place of the
-    /// old one. So only an insert into a leaf that is full of entries can fail for want of space.
+    /// If there is no space for new leaves, one of the same size, for which a block is in reserve, takes the place of
+    /// the old one. So only an insert into a leaf that is full of entries can fail for want of space.
     #[cold]
     pub(super) fn rewrite_leaf(
         &self,
@@ -94,7 +94,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         changed.found
     }
 
-    /// Changes the entry of a key by copying its leaf into a block of the same size, of which one is in reserve.
+    /// Changes the entry of a key by copying its leaf into the block of the same size that is in reserve.
     fn change_in_reserve(
         &self,
         key: u64,
@@ -114,9 +114,9 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         Ok(self.tidy(key, changed))
     }
 
-    /// Changes the entry of a key in new leaves that hold the live entries of the old one: two leaves if these take half
-    /// of it or more, otherwise one. That one also takes the entries of the right neighbour, if it has few. The new
-    /// leaves may have another size than the old one.
+    /// Changes the entry of a key in new leaves that hold the live entries of the old one: two leaves if these take
+    /// half of it or more, otherwise one. That one also takes the entries of the right neighbour, if it has few. The
+    /// new leaves may have another size than the old one.
     fn change_with_room(
         &self,
         key: u64,

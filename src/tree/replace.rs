@@ -35,7 +35,8 @@ pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
-    /// Makes the chain lead to the leaf at `at`, which is durable, in place of the one behind `left`. Durable when it returns.
+    /// Makes the chain lead to the leaf at `at`, which is durable, in place of the one behind `left`. Durable when it
+    /// returns.
     pub(super) fn point(&self, left: &mut Left<'_, N>, at: u64) {
         delay();
         match left {

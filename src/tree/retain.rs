@@ -119,9 +119,9 @@ impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeSeen<'_, '_, N, M> {
 impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Removes the entries that `keep` refuses. Returns how many. Keys come in ascending order.
     ///
-    /// `keep` is called without any lock: it may be slow, may use this tree, and may panic. An entry is removed only with the
-    /// value that `keep` has seen: if another thread changes it meanwhile, `keep` is called again with the new one. The
-    /// guarantees of [`range`](Self::range) while other threads write hold for what `keep` sees.
+    /// `keep` is called without any lock: it may be slow, may use this tree, and may panic. An entry is removed only
+    /// with the value that `keep` has seen: if another thread changes it meanwhile, `keep` is called again with the new
+    /// one. The guarantees of [`range`](Self::range) while other threads write hold for what `keep` sees.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// Reads all leaves. Each leaf that loses entries costs what it does in [`remove_range`](Self::remove_range). If others
-    /// write to it meanwhile, or if it only ever grows, each entry costs a [`remove`](Self::remove).
+    /// Reads all leaves. Each leaf that loses entries costs what it does in [`remove_range`](Self::remove_range). If
+    /// others write to it meanwhile, or if it only ever grows, each entry costs a [`remove`](Self::remove).
     ///
     /// # Crash consistency
     ///

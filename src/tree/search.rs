@@ -39,7 +39,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         hint.unwrap_or_else(|| self.head())
     }
 
-    /// The same for a thread that has locked leaves, and therefore must not wait for what others do to the index.
+    /// The leaf from which to start the search for a key, for a thread that has locked leaves, and therefore must not
+    /// wait for what other threads do to the index.
     pub(super) fn start_in_hand(&self, key: RefOf<'_, N>) -> u64 {
         self.directory.floor(key).unwrap_or_else(|| self.head())
     }
@@ -278,7 +279,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.lock_owner_from(self.start(key), key).or_else(|_| self.lock_owner_from(self.head(), key))
     }
 
-    /// The same, following the chain from this leaf on.
+    /// Locks the leaf that owns the key, which is the leaf at `at` or one to the right of it. The chain must not change
+    /// meanwhile.
     fn lock_owner_from(&self, mut at: u64, key: RefOf<'_, N>) -> Result<Locked<'_, N>, Broken> {
         let lost = |at| Broken::new(at, "N1: the chain does not lead to the key's owner");
         loop {
@@ -308,8 +310,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.with_owner(key, |view| (self.leaves.value_in(view, key), Seen::of(view)))
     }
 
-    /// Reads the first or the last leaf of an interval into `entries`. Returns what is left of the interval, and where the
-    /// entries were found.
+    /// Reads the first or the last leaf of an interval into `entries`. Returns what is left of the interval, and where
+    /// the entries were found.
     pub(crate) fn read_seen(
         &self,
         unread: Unread<N>,

@@ -1,5 +1,5 @@
-//! The part that one tree has in several changes at once: their leaves are locked and get room, then it is known which words
-//! change, and at last the leaves are unlocked.
+//! The part that one tree has in several changes at once: their leaves are locked and get room, then it is known which
+//! words change, and at last the leaves are unlocked.
 
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
@@ -27,8 +27,8 @@ pub(crate) struct Together<'t, N: TreeNode, M: Medium> {
     held: Vec<Locked<'t, N>>,
     /// Leaves that were read and are not to be changed.
     guards: Vec<Locked<'t, N>>,
-    /// The names and offsets of the leaves that splits made, and the leaf to the left of each. They are posted to the index
-    /// once no leaf is locked.
+    /// The names and offsets of the leaves that splits made, and the leaf to the left of each. They are posted to the
+    /// index once no leaf is locked.
     to_post: Vec<(u64, u64, u64)>,
     /// How many changes are new entries; known once all leaves are locked.
     new: usize,
@@ -144,9 +144,9 @@ impl<'t, N: TreeNode, M: Medium> ByFence<'_, 't, N, M> {
 }
 
 impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
-    /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only if
-    /// `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of everything,
-    /// and then wait for that leaf.
+    /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only
+    /// if `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of
+    /// everything, and then wait for that leaf.
     ///
     /// # Errors
     ///
@@ -260,8 +260,8 @@ impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
         }
     }
 
-    /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool that
-    /// change to `put`. It neither fails nor allocates.
+    /// Makes the changes, for which all leaves are locked, in everything but the pool, and passes the words of the pool
+    /// that change to `put`. It neither fails nor allocates.
     pub(crate) fn defer(&mut self, writes: &mut [Write<'t, N, M>], mut put: impl FnMut(u64, u64)) {
         let leaves = &self.tree.leaves;
         // Removals come last: no new entry then takes the slot of one that goes, and each word changes once.

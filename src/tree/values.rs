@@ -18,7 +18,7 @@ pub trait MapKeys: TreeKeys {
     /// The part of a tree with such keys.
     fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t>;
 
-    /// The same again; `None` if the tree has other keys.
+    /// The part that is in `any`; `None` if the tree has other keys.
     fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)>;
 
     /// The length of a key in bytes.
@@ -87,14 +87,16 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
     }
 
-    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not reading.
+    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
+    /// reading.
     #[inline]
     pub(super) fn write(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
         let write = |again| N::Keys::write(self, key, value, again);
         write(false).or_else(|fault| self.pool.with_space(fault, || write(true)))
     }
 
-    /// The same. The record, if there is one, is durable when this returns.
+    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
+    /// reading. The record, if there is one, is durable when this returns.
     #[inline]
     pub(super) fn write_durably(
         &self,
@@ -132,7 +134,8 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
         Ok(old.word.is_some())
     }
 
-    /// Sets the slot of a key to what was [written](Self::write), durably, for it. The caller retires what the slot had.
+    /// Sets the slot of a key to what was [written](Self::write), durably, for it. The caller retires what the slot
+    /// had.
     pub(super) fn put_written(
         &self,
         key: RefOf<'_, N>,
@@ -196,7 +199,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// The error for a value that is not of the tree's kind.
     #[cold]
-    fn is_of(&self, found: &str, given: &str) -> Fault {
+    fn kind_mismatch(&self, found: &str, given: &str) -> Fault {
         ErrorKind::KindMismatch { tree: self.name(), found: found.to_owned(), expected: given.to_owned() }.into()
     }
 
@@ -287,8 +290,8 @@ impl MapKeys for Words {
             (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
             // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
             // another slot.
-            (Encoded::Word(_), Some(_)) => return Err(tree.is_of("bytes", "a value in its slot")),
-            (Encoded::Bytes(_), None) => return Err(tree.is_of("values in their slots", "bytes")),
+            (Encoded::Word(_), Some(_)) => return Err(tree.kind_mismatch("bytes", "a value in its slot")),
+            (Encoded::Bytes(_), None) => return Err(tree.kind_mismatch("values in their slots", "bytes")),
         };
         tree.pool.admit()?;
         check_len(bytes)?;

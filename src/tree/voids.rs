@@ -6,10 +6,11 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Intervals of keys that a transaction has read, and in which it sees no entry any more, because it has removed all of them.
+/// Intervals of keys that a transaction has read, and in which it sees no entry any more, because it has removed all of
+/// them.
 ///
-/// A transaction that takes the first entry of a range again and again would otherwise pass over all that it has taken before. The
-/// intervals are disjoint, and do not touch.
+/// A transaction that takes the first entry of a range again and again would otherwise pass over all that it has taken
+/// before. The intervals are disjoint, and do not touch.
 pub(super) struct Voids<K: TreeKeys> {
     /// Where they end, by where they begin.
     ends: BTreeMap<K::Owned, Option<K::Owned>>,
@@ -66,8 +67,8 @@ impl<K: TreeKeys> Voids<K> {
         }
     }
 
-    /// What is left of an interval where it begins, or ends, with nothing that can be seen; the interval may be empty then.
-    /// Returns whether it is another one.
+    /// What is left of an interval where it begins, or ends, with nothing that can be seen; the interval may be empty
+    /// then. Returns whether it is another one.
     pub(super) fn leave(&self, interval: &mut Interval<K>, from_left: bool) -> bool {
         if from_left {
             let Some((_, end)) = self.ends.range::<K::Key, _>(up_to(interval.from.borrow())).next_back() else {

@@ -149,13 +149,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         headers
     }
 
-    /// How many blocks of leaves a walk reads: those whose headers are read, and again each leaf of a tree that has records.
+    /// How many blocks of leaves a walk reads: those whose headers are read, and again each leaf of a tree that has
+    /// records.
     fn blocks_to_read(&self, headers: usize) -> u64 {
         headers as u64 * if self.leaves.records.is_some() { 2 } else { 1 }
     }
 
-    /// Reports how many of the leaves, of which there are `of`, were read for their records. The headers of all blocks were
-    /// reported before, if there are many: then a leaf counts for as many blocks as there are for each.
+    /// Reports how many of the `of` leaves were read for their records. The headers of all blocks were reported before,
+    /// if there are many: then a leaf counts for as many blocks as there are for each.
     pub(super) fn tell_of_records(&self, done: u64, of: u64) {
         match self.blocks_to_sweep() {
             Some((_, blocks)) => {

@@ -57,7 +57,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
     }
 
-    /// The same; `decide` also gets to know the leaf, which is locked.
+    /// Changes the entry of a key as `decide` says, given the leaf, which is locked, and the key's current value.
+    /// Returns what the key had. Durable when it returns. Does not wait for space.
     #[inline]
     pub(crate) fn change_in(
         &self,
@@ -67,7 +68,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.change_by(key, || self.lock_owner(key), decide)
     }
 
-    /// The same; `lock` locks the leaf that owns the key.
+    /// Changes the entry of a key as `decide` says, given the leaf, which is locked, and the key's current value.
+    /// `lock` locks the leaf that owns the key. Returns what the key had. Durable when it returns. Does not wait for
+    /// space.
     #[inline]
     pub(crate) fn change_by<'t>(
         &'t self,
@@ -121,7 +124,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn remove_old(&self, leaf: Locked<'_, N>, place: usize, key: RefOf<'_, N>) -> Result<(), Fault> {
         let leaves = &self.leaves;
         let Some(mut leaf) = N::by_copy(self, leaf, InNode::Remove(place), (key, 0))? else {
-            // By these rules a copy may leave a sparse leaf. It merges only now, because a copy waits for no other thread.
+            // By these rules a copy may leave a sparse leaf. It merges only now, because a copy waits for no other
+            // thread.
             if !N::POLICY.merging.evens_out() {
                 self.lag(N::Space::run(Gather { tree: self, key }));
             }

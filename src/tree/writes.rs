@@ -12,7 +12,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
-/// A leaf that the index found. However old it is, whoever locks the leaf sees whether it owns the key.
+/// A leaf that the index found. However old it is, a thread that locks the leaf sees whether the leaf owns the key.
 pub(super) type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
 
 type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
@@ -85,7 +85,7 @@ impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
     }
 }
 
-/// So many writes need no memory besides that of the part.
+/// How many writes need no memory besides the part's own.
 const INLINE: usize = 4;
 
 /// The writes to a tree. Nearly always they are few, and then a list takes less time than a map.

@@ -57,15 +57,16 @@ fn fill(n: u64, down: bool) -> Vec<String> {
 /// A history that opens a pool after the machine went down.
 const POWER_LOSS: &str = "i2=2 powerloss";
 
-/// So many trees that their root entries need a segment: one that held nodes before, too. The others have an index in memory.
+/// Histories with so many trees that their root entries need a segment: in all but the first, one that held nodes
+/// before. The others have an index in memory.
 fn many_trees() -> Vec<String> {
     let full = fill(64, false).join(" ");
     let used_before = format!("{full} others15 drop others16");
     vec!["others16".to_owned(), format!("{used_before} reopen"), used_before]
 }
 
-/// Processes that are killed, after up to so many events, in an insert that shifts or splits a leaf of this many slots; the next
-/// process goes on.
+/// Processes that are killed, after up to so many events, in an insert that shifts or splits a leaf of this many slots;
+/// the next process goes on.
 fn kills(slots: u64, most: u64) -> Vec<String> {
     let mut histories = Vec::new();
     for n in [slots - 1, slots] {
@@ -121,16 +122,16 @@ fn brief_histories() -> Vec<String> {
     histories
 }
 
-/// Splits in the middle of a leaf of four byte strings. Then what has moved is removed, and its record may be used again:
-/// a slot that was left behind must not come back.
+/// Splits in the middle of a leaf of four byte strings. Then what has moved is removed, and its record may be used
+/// again: a slot that was left behind must not come back.
 fn moved_and_removed() -> Vec<String> {
     let splits = ["i2=1 i4=2 i6=0 i8=1 i7=2", "i2=1 i4=2 i6=0 i8=1 i5=2", "i2=1 i4=2 i6=0 i8=1 i3=2"];
     let ends = ["r8", "r8 i20=5", "r8 i1=5", "r6 r8", "i8=3", "i8=3 i1=4"];
     splits.iter().flat_map(|split| ends.map(|end| format!("{split} {end}"))).collect()
 }
 
-/// Changes of two trees at once, with lists of all lengths, splits, and processes that are killed in them: also while the
-/// first one of a session changes the superblock.
+/// Changes of two trees at once, with lists of all lengths, splits, and processes that are killed in them: also while
+/// the first one of a session changes the superblock.
 fn together() -> Vec<String> {
     let mut histories = Vec::new();
     for n in [0, 1, 3, 7, 8] {
@@ -170,7 +171,7 @@ const SHORTER: &str =
 const CUT: &str = "what is cut off is free, whatever its entry says";
 const NEXT_FENCE: &str = "as printed, another fence comes before the bit";
 
-/// Those of every kind of tree.
+/// The bugs that need not be found in a tree of any kind.
 const OF_ALL: &[Needless] = &[
     (ControlKind::Fence, Step::SegmentAssign, OTHER_THREADS),
     (ControlKind::Fence, Step::IndexRoot, OTHER_THREADS),
@@ -181,10 +182,10 @@ const OF_ALL: &[Needless] = &[
     (ControlKind::Fence, Step::TakeOver, IN_TWINS),
 ];
 
-/// Of trees whose index is persistent: an open frees their close record.
+/// The bugs that need not be found in a tree whose index is persistent: an open frees its close record.
 const OF_PERSISTENT: &[Needless] = &[(ControlKind::Flush, Step::SegmentRelease, NEXT_RECORD)];
 
-/// Of what is moved out of sparse segments, and of pools whose end is cut off.
+/// The bugs that need not be found in what is moved out of sparse segments, and in pools whose end is cut off.
 const OF_COMPACTED: &[Needless] = &[
     (ControlKind::Flush, Step::SegmentShorten, SHORTER),
     (ControlKind::Fence, Step::SegmentShorten, SHORTER),
@@ -193,10 +194,10 @@ const OF_COMPACTED: &[Needless] = &[
     (ControlKind::Fence, Step::SegmentCut, CUT),
 ];
 
-/// Of trees with records.
+/// The bugs that need not be found in a tree with records.
 const OF_RECORDS: &[Needless] = &[(ControlKind::Order, Step::SegmentAssign, BEHIND_THE_END)];
 
-/// Of trees whose leaves have bitmaps.
+/// The bugs that need not be found in a tree whose leaves have bitmaps.
 const OF_BITMAPS: &[Needless] = &[
     (ControlKind::Flush, Step::Link, ONE_LINE),
     (ControlKind::Fence, Step::Link, ONE_LINE),
@@ -204,7 +205,7 @@ const OF_BITMAPS: &[Needless] = &[
     (ControlKind::Fence, Step::ShareFill, ONE_LINE),
 ];
 
-/// Of an insert with three flushes.
+/// The bugs that need not be found in an insert with three flushes.
 const OF_THREE_FLUSHES: &[Needless] = &[
     (ControlKind::Fence, Step::BitmapSlot, NEXT_FENCE),
     (ControlKind::Flush, Step::BitmapPrint, PRINTED),

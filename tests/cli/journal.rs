@@ -128,7 +128,7 @@ fn a_killed_pool_is_looked_at_without_a_change() {
         assert_eq!(desk.run("info", &["--json"]).json()["journal"], stat["journal"]);
         assert!(desk.run("stat", &[]).ok().contains(" in use; a ring of "));
         assert!(before == content());
-        // It is all there for the next one who writes.
+        // It is all there for the next process that writes.
         desk.run("put", &["1", "one"]).ok();
         assert_eq!(desk.run("scan", &["--limit", "2"]).ok(), "0\tvalue 0\n1\tone\n");
         assert_eq!(desk.run("stat", &["--json"]).json()["journal"]["ring_bytes"], 0);

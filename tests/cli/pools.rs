@@ -290,7 +290,8 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
         let desk = Desk::new();
         desk.load("1\ta\n", &["--capacity", "32M"]).ok();
         let mut bytes = std::fs::read(desk.pool()).unwrap();
-        // Makes the pool look as if it was in use in another boot, or when the disk failed: words 10 and 12 of the twins.
+        // Makes the pool look as if it was in use in another boot, or when the disk failed: words 10 and 12 of the
+        // twins.
         for twin in [0, 4096] {
             bytes[twin + 80] |= 1;
             bytes[twin + 96..twin + 104].copy_from_slice(&u64::to_le_bytes(boot));
@@ -308,7 +309,7 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
         assert!(desk.run("stat", &[]).ok().contains("when the machine went down"));
         assert!(std::fs::read(desk.pool()).unwrap() == bytes);
 
-        // Whoever has the old file has it as it was, if there is a new one.
+        // A process that has the old file open finds it as it was, if there is a new one.
         let old = std::fs::File::open(desk.pool()).unwrap();
         let checked = desk.run("check", &["--after-power-loss"]).ok();
         assert!(checked.contains("clean: 1 tree") && !checked.contains("--after-power-loss"), "{checked}");

@@ -20,7 +20,7 @@ fn changes_until_it_is_killed() {
     let pool = pool.unwrap();
     let trees = Trees::open(&pool).unwrap();
     let from: u64 = trees.content().iter().map(|(count, _)| *count as u64).sum();
-    // The control for those who look.
+    // The control for the processes that look.
     assert_eq!(super::places::journal_runs(), step == "journal");
     println!("ready");
     for number in from.. {

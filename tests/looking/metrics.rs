@@ -51,7 +51,8 @@ fn keys_leaves_splits_and_merges_are_counted() {
     assert_eq!(only(pool.metrics()).keys, Some(0));
 }
 
-/// Who asks for figures all the time is in nobody's way: a tree without a handle can be dropped, and the pool be cut.
+/// A thread that asks for figures all the time is in nobody's way: a tree without a handle can be dropped, and the pool
+/// be cut.
 #[test]
 fn a_look_keeps_no_tree_open() {
     let scratch = Scratch::new();

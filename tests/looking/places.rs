@@ -68,7 +68,7 @@ fn looks() {
     let pool = reading().open(&path).unwrap();
     println!("found {:?}", Trees::open(&pool).unwrap().content());
     println!("\nmemory {}", of_its_own(&path));
-    // Nothing is written for those who look, by no thread.
+    // No thread writes anything for a process that only looks.
     assert!(!journal_runs());
     drop(pool);
     assert_eq!(still(&path), before);

@@ -1,8 +1,9 @@
 //! Fill, empty, fill with something else: nothing may be refused that fits.
 //!
-//! What fits: records whose blocks, and 64 bytes of a leaf for each, take at most three fifths of the capacity. Of 16 MiB, a
-//! quarter may be two segments that two trees keep, because the last leaf of each lies there: a segment does not become
-//! shorter while it has the same owner. An eighth is for the parts of segments that classes have and do not use yet.
+//! What fits: records whose blocks, and 64 bytes of a leaf for each, take at most three fifths of the capacity. Of 16
+//! MiB, a quarter may be two segments that two trees keep, because the last leaf of each lies there: a segment does not
+//! become shorter while it has the same owner. An eighth is for the parts of segments that classes have and do not use
+//! yet.
 
 use super::{MIB, Random, Scratch, Values, block_for, crash, used, value};
 use bristlecone::{Options, Pool};

@@ -312,7 +312,7 @@ fn what_others_may_still_read_stays() {
     clean(&map.check());
 }
 
-/// Compacting takes no space, and what it withholds is there for who needs it.
+/// Compacting takes no space, and what it withholds is there for a change that needs it.
 #[test]
 fn a_full_pool_is_compacted() {
     let scratch = Scratch::in_memory();

@@ -166,7 +166,8 @@ fn a_wrong_table_is_an_error_or_a_pool_that_works() {
     assert!(opened > cases / 10 && opened < cases);
 }
 
-/// One byte of a key in a record is wrong, so its entry is not found by it. Records of this size are copied one at a time.
+/// One byte of a key in a record is wrong, so its entry is not found by it. Records of this size are copied one at a
+/// time.
 #[test]
 fn a_damaged_key_ends_compacting() {
     let pool = Pool::options().create_on(Dram::zeroed(64 << 20)).unwrap();
@@ -187,7 +188,7 @@ fn a_damaged_key_ends_compacting() {
     assert!(error.contains("not found by its key"), "{error}");
 }
 
-/// Segments in use as a whole, of which the table says that not one block of their class fits.
+/// Segments in use as a whole, where the table says that not one block of their class fits.
 #[test]
 fn segments_without_a_block_are_compacted_without_a_panic() {
     const SIZE: u64 = 64 << 10;

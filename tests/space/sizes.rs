@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// One after the other: a thread that holds the lock twice for reading waits for ever if another one wants to write in between.
+/// One after the other: a thread that holds the lock twice for reading waits for ever if another one wants to write in
+/// between.
 fn places() -> impl Iterator<Item = (&'static str, Scratch)> {
     type Place = (&'static str, fn() -> Scratch);
     let places: [Place; 2] = [("memory", Scratch::in_memory), ("disk", Scratch::on_disk)];
@@ -159,7 +160,7 @@ fn what_is_given_up_goes_back_to_the_file_system() {
         let map = fill(&pool, "removed");
         (0..12_000).for_each(|i| assert!(map.remove(i).unwrap()));
         println!("{place}: {} after removals", taken(&path));
-        // Four idle segments, and that of the last leaf.
+        // Four idle segments, and the segment of the last leaf.
         assert!(taken(&path) <= before.0 + 11 * MIB, "{place}: {}", taken(&path));
         drop(map);
         pool.close().unwrap();
@@ -339,7 +340,7 @@ fn churn(rounds: u64, live: u64, lens: &dyn Fn(&mut Random, u64) -> u64) -> f64 
     worst
 }
 
-/// Any size, the logarithm of which is uniform.
+/// Any size; its logarithm is uniform.
 fn any_len(random: &mut Random) -> u64 {
     let most = 10 << random.below(12);
     most / 2 + random.below(most)

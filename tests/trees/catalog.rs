@@ -344,7 +344,7 @@ fn the_first_leaves_of_a_new_tree_are_as_cheap_as_later_ones() {
     let leaves = tree.check().leaves;
     assert!(leaves > 990, "{leaves}");
     assert!(spent.lines <= keys + 3 * leaves, "{} lines for {keys} inserts and {leaves} leaves", spent.lines);
-    // The same with every index.
+    // With every other index, too.
     drop(tree);
     for persistent in [true, false] {
         let before = counted.counts();

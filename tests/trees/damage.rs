@@ -1,5 +1,5 @@
-//! A damaged byte or word anywhere in a pool causes an error or a wrong value, but never a panic or an endless loop, and never
-//! keys that are out of order.
+//! A damaged byte or word anywhere in a pool causes an error or a wrong value, but never a panic or an endless loop,
+//! and never keys that are out of order.
 //!
 //! Every case is one image with one fault. The operations on it are the same each time. So a word that is not loaded
 //! from the whole image is not loaded from a damaged one either, before the fault elsewhere shows: such words are left
@@ -62,7 +62,8 @@ impl Layer for Traced {
     }
 }
 
-/// Ends a case that loads too many words. So a loop that never ends is found by its steps, not by the time that it takes.
+/// Ends a case that loads too many words. So a loop that never ends is found by its steps, not by the time that it
+/// takes.
 pub(crate) struct Bounded {
     of: Any,
     loads: AtomicUsize,
@@ -354,7 +355,7 @@ fn long(number: u64) -> Vec<u8> {
     [&[b'x'; 60][..], &number.to_be_bytes()].concat()
 }
 
-/// Keys of which one is a prefix of the next one, so that heads are equal.
+/// Keys that are each a prefix of the next one, so that heads are equal.
 fn zeros(number: u64) -> Vec<u8> {
     if number < 1000 { vec![0; number as usize] } else { [&[0xff][..], &number.to_be_bytes()].concat() }
 }

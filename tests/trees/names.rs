@@ -90,7 +90,7 @@ fn names_that_cannot_be_are_refused_and_nothing_is_half_done() {
     let mut tx = pool.begin();
     assert!(matches!(tx.rename_tree("one", ""), Err(Error { kind: ErrorKind::TreeName { .. }, .. })));
     assert!(matches!(tx.drop_tree(&"x".repeat(121)), Err(Error { kind: ErrorKind::TreeName { .. }, .. })));
-    // Of the changes of names that were refused, nothing is left.
+    // Nothing is left of the changes of names that were refused.
     tx.swap_trees("one", "one").unwrap();
     tx.commit().unwrap();
     // A transaction that is given up.
@@ -155,7 +155,8 @@ fn lines_and_fences() {
         let now = counted.counts();
         (now.lines - before.lines, now.fences - before.fences)
     };
-    // Of each tree, its state and one word of its name, in two lines: a list of two lines, four lines, and the end of the list.
+    // The state and one word of the name of each tree, in two lines: a list of two lines, four lines, and the end of
+    // the list.
     assert_eq!(spent(&|| pool.transaction(|tx| tx.swap_trees("a", "b")).unwrap()), (7, 3));
     let with_entry = || {
         pool.transaction(|tx| {
@@ -208,7 +209,7 @@ fn names_and_entries_change_at_one_instant() {
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // A thread that opens a tree by its name waits for nobody who waits for it.
+                // A thread that opens a tree by its name waits for no thread that waits for it.
                 drop(pool.tree("0").unwrap());
                 drop(pool.tree("3").unwrap());
                 match pool.transaction(|tx| tx.rename_tree("3", "4").and_then(|()| tx.drop_tree("4"))) {

@@ -132,7 +132,7 @@ macro_rules! one_of_three {
         let report = map.check();
         let [broken] = &report.violations[..] else { panic!("{report:?}") };
         assert!(broken.invariant.starts_with("V3") && broken.at > 0, "{broken:?}");
-        // Whoever does not know the type sees whole records.
+        // A check that does not know the type sees whole records.
         assert!(pool.check().unwrap().is_clean());
         assert!(map.remove(keys[1]).unwrap() && map.check().is_clean());
     }};
@@ -241,7 +241,7 @@ fn names_are_in_the_checksum_and_other_pools_are_as_they_were() {
     assert!(plain[INCOMPATIBLE] & 4 == 0 && plain[NAMES].iter().all(|&word| word == 0));
     let own = made(true);
     assert!(own[INCOMPATIBLE] & 4 != 0 && own[NAMES].iter().any(|&word| word != 0));
-    // Kinds are as those of the same tree without names, for all who look at no more than what is stored.
+    // Kinds are as those of the same tree without names, for a program that looks at no more than what is stored.
     assert_eq!(plain[ROOT + 2], own[ROOT + 2]);
     for word in NAMES {
         let mut damaged = own.clone();

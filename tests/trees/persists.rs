@@ -214,7 +214,7 @@ fn audited<N: WordNode>(index: IndexKind) -> BTreeSet<(Finding, String, String)>
     audit.found
 }
 
-/// The same for trees of byte strings, and for changes of several trees at once.
+/// Nothing is found in a tree of byte strings, and in changes of several trees at once.
 #[test]
 fn of_texts_and_transactions_nothing_is_found() {
     let on = Audited::new(4 << 20);

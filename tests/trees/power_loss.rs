@@ -47,7 +47,7 @@ impl Disk {
         Arc::new(Self { cache, boot, syncs: AtomicU64::new(0), fails: AtomicBool::new(false), history: None })
     }
 
-    /// The same disk, as the type that trees use.
+    /// This disk, as the type that trees use.
     fn any(self: &Arc<Self>) -> Any {
         Arc::<Self>::clone(self)
     }

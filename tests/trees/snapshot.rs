@@ -371,7 +371,7 @@ fn every_snapshot_is_of_one_instant() {
                         + snapshot.iter(names).unwrap().rev().map(|entry| entry.unwrap().1).sum::<u64>();
                     assert_eq!(sum, 200 * KEYS);
                     assert_eq!(first, read());
-                    // Of each thread's numbers, those up to the last one are there, but for the ones that were removed.
+                    // Each thread's numbers up to the last one are there, but for the ones that were removed.
                     let numbers: BTreeSet<u64> = snapshot.iter(log).unwrap().map(|entry| entry.unwrap().0).collect();
                     for thread in 1..3 {
                         let of = || numbers.range(thread << 32..(thread + 1) << 32).map(|number| number & 0xffff_ffff);

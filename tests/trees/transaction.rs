@@ -273,7 +273,8 @@ fn ranges_show_what_was_written() {
     assert!(tree.iter().eq(model));
 }
 
-/// Three rounds, whatever the number of keys and trees; one more with records; and a single write as without a transaction.
+/// Three rounds, whatever the number of keys and trees; one more with records; and a single write as without a
+/// transaction.
 #[test]
 fn lines_and_fences() {
     let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
@@ -419,7 +420,7 @@ fn a_transaction_that_never_ends_takes_no_space_for_ever() {
     assert!(available.iter().all(|&bytes| bytes == available[0]), "{available:?}");
 }
 
-/// Those that find no list wait for one, also if they hold leaves and their lists take segments.
+/// Threads that find no list wait for one, also if they hold leaves and their lists take segments.
 #[test]
 fn more_threads_commit_than_there_are_lists() {
     let (threads, rounds) = if cfg!(miri) { (9, 2) } else { (24u64, 60) };

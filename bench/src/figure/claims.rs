@@ -1,9 +1,9 @@
 //! What a paper found, as numbers, and how these compare with what is found here.
 //!
-//! A claim **holds** if it is found here within a factor of 1.5, and on the same side of 1. It holds **in part** if it is
-//! found on the same side of 1, but by more or less than that. Otherwise the verdict is **no**. A number within a tenth of
-//! 1 says that there is no difference; it has no side, and holds within the same factor or not at all. A claim of more or
-//! less without a number holds if the difference is 5 % at least.
+//! A claim **holds** if it is found here within a factor of 1.5, and on the same side of 1. It holds **in part** if it
+//! is found on the same side of 1, but by more or less than that. Otherwise the verdict is **no**. A number within a
+//! tenth of 1 says that there is no difference; it has no side, and holds within the same factor or not at all. A claim
+//! of more or less without a number holds if the difference is 5 % at least.
 
 use super::figures::{Figure, Metric, Show};
 use crate::out;
@@ -37,8 +37,8 @@ pub(crate) enum Found {
     More,
 }
 
-/// A row of a figure. What is not named is the only one there is, or, of numbers of keys, the greatest; of waits, that of
-/// the paper.
+/// A row of a figure. What is not named is the only one there is, or, of numbers of keys, the greatest; of waits, that
+/// of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pick {
     tree: &'static str,
@@ -88,13 +88,13 @@ pub(crate) const fn number(tree: &'static str, paper: Found) -> Claim {
     Claim { of, to: None, paper }
 }
 
-/// The number of a tree, divided by that of another.
+/// The number of a tree, divided by the number of another tree.
 pub(crate) const fn ratio(tree: &'static str, to: &'static str, paper: f64) -> Claim {
     let claim = number(tree, Found::Number(paper));
     Claim { to: Some(Pick { tree: to, ..claim.of }), ..claim }
 }
 
-/// The same, without a number in the paper.
+/// The number of a tree, divided by the number of another tree, where the paper has no number for this.
 pub(crate) const fn versus(tree: &'static str, to: &'static str, paper: Found) -> Claim {
     Claim { paper, ..ratio(tree, to, 1.0) }
 }

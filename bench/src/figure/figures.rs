@@ -12,7 +12,7 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     /// What the paper found.
     pub(crate) claim: &'static str,
-    /// The same in numbers.
+    /// What the paper found, in numbers.
     pub(crate) claims: &'static [Claim],
     /// What the paper means by the time of an operation.
     pub(crate) metric: Metric,
@@ -87,8 +87,8 @@ pub(crate) enum Show {
     /// The share of lines that a persistent index costs: the lines that the first of a pair flushes beyond those of the
     /// second, which has the same leaves and its index in memory.
     Inner(&'static [(&'static str, &'static str)]),
-    /// The share of lines that hold shifted entries, or a log of them, in leaves: the lines of the second of a pair, whose
-    /// index is in memory, in those of the first, which has the same leaves.
+    /// The share of lines that hold shifted entries, or a log of them, in leaves: the lines of the second of a pair,
+    /// whose index is in memory, in those of the first, which has the same leaves.
     Sorting(&'static [(&'static str, &'static str)]),
     /// The share of lines that are flushed by inserts that copy a leaf (or split it).
     Copies,

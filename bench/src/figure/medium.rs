@@ -30,7 +30,7 @@ pub(crate) struct Switched {
     tallies: Arc<Tallies>,
 }
 
-/// What a medium has counted, for whoever made it: a pool shows no more of its medium than any medium has.
+/// What a medium has counted, for the code that made it: a pool shows no more of its medium than any medium has.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     lines: AtomicU64,

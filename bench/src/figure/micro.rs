@@ -67,7 +67,8 @@ fn shift(m: &Switched, new: u64, ordered: bool) {
     m.fence(Step::Measure);
 }
 
-/// The same in a copy of the node: one flush of all lines, and then one of the word that points to it.
+/// Makes room for a new smallest entry in a copy of the node: one flush of all lines, and then one of the word that
+/// points to the copy.
 fn copy(m: &Switched, new: u64) {
     let (pointer, from) = (2 * u64::from(NODE), u64::from(NODE) * (new % 2));
     let to = u64::from(NODE) - from;

@@ -6,8 +6,8 @@
 //!
 //! What the papers found is there as numbers, too ([`claims`]), and [`page`] compares them with what is found here.
 //!
-//! The figures report the arithmetic mean of CPU time, which other processes affect less, and beside it the means by the
-//! clock that the papers report, the arithmetic one and the geometric one.
+//! The figures report the arithmetic mean of CPU time, which other processes affect less, and beside it the means by
+//! the clock that the papers report, the arithmetic one and the geometric one.
 
 mod circ;
 mod claims;

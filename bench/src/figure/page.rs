@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Judged {
     claim: &'static Claim,
     here: f64,
-    /// The same by other metrics and with other waits.
+    /// What was found by other metrics and with other waits, by their names.
     also: Vec<(String, f64)>,
 }
 
@@ -46,7 +46,7 @@ fn judged_slow(figure: &Figure) -> Option<u64> {
     (figure.show.is_timed() || figure.show == Show::Micro).then_some(figure.papers_slow)
 }
 
-/// The claims of a figure of which these rows say something.
+/// The claims of a figure that these rows say something about.
 pub(crate) fn judged(figure: &Figure, rows: &[Value]) -> Vec<Judged> {
     let of = |claim: &'static Claim| {
         let slow = judged_slow(figure);
@@ -212,7 +212,7 @@ fn setting(figure: &Figure, flush: &str, rows: &[Value]) -> String {
     words.join(", ")
 }
 
-/// Draws every figure of which there are rows: the name of a file, and what is in it.
+/// Draws every figure that has rows: the name of a file, and what is in it.
 pub fn pictures(rows: impl IntoIterator<Item = Value>) -> Vec<(String, String)> {
     let page = Page::new(rows);
     let draw = |figure: &'static Figure| {

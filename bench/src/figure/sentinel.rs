@@ -28,7 +28,8 @@ const SEARCHED: Figure = Figure {
     steps: &[Step::Get],
     ..USUAL
 };
-/// Those, and one that finds its leaf by an index in memory: what it takes is more than the leaf's share in a search.
+/// The contestants above, and one that finds its leaf by an index in memory: the time that it takes is more than the
+/// leaf's share in a search.
 const LEAF_SHARE: &[&str] = &[
     "fast-fair",
     "fast-fair-leaves",

@@ -1,8 +1,9 @@
 //! Loads and misses, which a processor counts and its guests may not read: Cachegrind simulates them.
 //!
-//! A process of its own inserts under Cachegrind, and another one only makes the tree; the difference is what the inserts
-//! take. The last cache is as large as the paper's in proportion to the keys. Nothing is flushed there, because a simulated
-//! flush evicts nothing; each line that is flushed is counted as one more miss, which is what an evicting flush leads to.
+//! A process of its own inserts under Cachegrind, and another one only makes the tree; the difference is what the
+//! inserts take. The last cache is as large as the paper's in proportion to the keys. Nothing is flushed there, because
+//! a simulated flush evicts nothing; each line that is flushed is counted as one more miss, which is what an evicting
+//! flush leads to.
 
 use super::figures::Misses;
 use super::medium::Switches;

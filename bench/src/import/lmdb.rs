@@ -30,7 +30,8 @@ pub(super) fn copy(path: &Path, to: &mut Copied<'_>) -> Outcome<()> {
     flags.set(EnvFlags::NO_SUB_DIR, !path.is_dir());
     // SAFETY: these flags let nothing be written, and do not leave out LMDB's own lock.
     unsafe { options.flags(flags) };
-    // SAFETY: the file is mapped. Whoever changes it does so through LMDB, which keeps the pages that a transaction sees.
+    // SAFETY: the file is mapped. A process that changes it does so through LMDB, which keeps the pages that a
+    // transaction sees.
     let env = unsafe { options.open(path) }.map_err(wrong)?;
     let transaction = env.read_txn().map_err(wrong)?;
     let copied = env.open_databases_and_commit(transaction, |opener, transaction| {

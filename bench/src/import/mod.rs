@@ -1,7 +1,7 @@
 //! `import`: copies the tables of another store to maps of the same names.
 //!
-//! Entries are inserted one by one, in their order there, which fills leaves as loading in bulk does. So no key is taken
-//! twice, whatever order the store keeps, and nothing of it has to stay in memory.
+//! Entries are inserted one by one, in their order there, which fills leaves as loading in bulk does. So no key is
+//! taken twice, whatever order the store keeps, and nothing of it has to stay in memory.
 
 mod lmdb;
 mod redb;
@@ -18,14 +18,14 @@ use std::time::Instant;
 
 /// Copy the tables of another store to maps of a pool
 ///
-/// Each table becomes a map of the same name, which must not be there yet. If anything fails, no table is copied. The store is
-/// only read.
+/// Each table becomes a map of the same name, which must not be there yet. If anything fails, no table is copied. The
+/// store is only read.
 ///
-/// LMDB: all databases become maps of bytes, the unnamed one with the name 'main'. A database with several values for a key is
-/// refused. (One whose name is not UTF-8 is taken for an entry of the unnamed one.)
+/// LMDB: all databases become maps of bytes, the unnamed one with the name 'main'. A database with several values for a
+/// key is refused. (One whose name is not UTF-8 is taken for an entry of the unnamed one.)
 ///
-/// redb: tables whose keys and values are &[u8], &str or u64 become maps of bytes, texts or numbers. Others, and multimap
-/// tables, are refused.
+/// redb: tables whose keys and values are &[u8], &str or u64 become maps of bytes, texts or numbers. Others, and
+/// multimap tables, are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What the store is

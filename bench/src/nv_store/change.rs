@@ -41,7 +41,7 @@ pub(super) enum Write {
 /// How an attempt ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// So many elements were appended.
+    /// The change is made; this many elements were appended.
     Done(usize),
     /// A key has a version that is later than it may be.
     Conflict,

@@ -1,4 +1,4 @@
-//! The time of changes, and who is making one.
+//! The time of changes, and which changes are in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,7 +61,8 @@ impl Clock {
 
     /// Takes a time for a change. The caller holds the locks of all its leaves, so it waits for nobody from now on.
     ///
-    /// It says that it will do so before it does: whoever then sees that time on the clock finds it in its slot.
+    /// The change enters its slot before it takes the time: a thread that then sees that time on the clock finds the
+    /// change in its slot.
     pub(super) fn start(&self) -> InFlight<'_> {
         let slot = self.enter(self.now());
         let before = self.now.fetch_add(1, Ordering::SeqCst);

@@ -15,7 +15,7 @@ pub(super) struct Element {
     pub(super) record: u64,
     pub(super) stamp: Stamp,
     pub(super) key_len: u32,
-    /// 0 of a removal.
+    /// The length of the value; 0 for a removal.
     pub(super) value_len: u32,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) time: u64,
-    /// Of a transaction in several leaves: the slot that says whether it counts. Else 0.
+    /// The slot that says whether the version counts, if a transaction in several leaves made it; else 0.
     pub(super) slot: usize,
     pub(super) removed: bool,
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The inner nodes, and how to replace them all.
 pub(super) struct Index {
-    /// The same in each: a reader marks its own one only.
+    /// Each shard leads to the newest nodes; a reader marks only its own shard.
     shards: [Shard; SHARDS],
-    /// Who holds it may change parents, and replace the nodes.
+    /// The thread that holds it may change parents, and replace the nodes.
     upkeep: Mutex<Upkeep>,
 }
 

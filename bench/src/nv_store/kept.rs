@@ -16,8 +16,8 @@ pub(super) struct Sorted {
     pub(super) dropped: Vec<Element>,
 }
 
-/// Sorts the versions of a leaf, which are in the order in which they were appended: kept is the last one of each key, and
-/// what a snapshot of one of these times shows. The times ascend.
+/// Sorts the versions of a leaf, which are in the order in which they were appended: kept is the last one of each key,
+/// and what a snapshot of one of these times shows. The times ascend.
 pub(super) fn sort(mut versions: Vec<Version>, live: &[u64]) -> Sorted {
     versions.sort_by(|a, b| a.key.cmp(&b.key));
     let mut sorted = Sorted::default();

@@ -29,8 +29,8 @@ impl Live {
 
     /// A snapshot of the time that the clock shows.
     ///
-    /// The clock is read under the lock: whoever then finds the snapshot missing in [`times`](Self::times) had his
-    /// times before, so the snapshot is of no earlier one.
+    /// The clock is read under the lock of the shard. So a thread that misses the snapshot in [`times`](Self::times)
+    /// has looked before: the snapshot is of no earlier time than any that this thread knew then.
     pub(super) fn begin(&self, clock: &Clock) -> Ticket<'_> {
         let shard = &self.0[home()];
         let mut times = shard.times();

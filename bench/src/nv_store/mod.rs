@@ -1,25 +1,29 @@
-//! NV-Store, the key-value store of NV-Tree's paper, on its own tree: byte strings, versions, snapshots and transactions.
+//! NV-Store, the key-value store of NV-Tree's paper, on its own tree: byte strings, versions, snapshots and
+//! transactions.
 //!
 //! # Source
 //!
 //! Yang, Wei, Wang, Chen, Yong, He: "NV-Tree: A Consistent and Workload-adaptive Tree Structure for Non-volatile
 //! Memory", IEEE Transactions on Computers 2015: the tree is section 4, and the store the second paragraph of section
 //! 6.1.1, which says that keys and values have different sizes, that each element has a timestamp, and that on these
-//! there are multi-version concurrency control and snapshot isolation. How it does that is not printed. It is as follows.
+//! there are multi-version concurrency control and snapshot isolation. How it does that is not printed. It is as
+//! follows.
 //!
 //! # As printed
 //!
-//! Leaves are appended to, and the store of a count commits. A full leaf is split, or replaced if less than half of it is
-//! valid. Inner nodes are flat arrays in DRAM; when a parent is full, all are built anew, with one leaf in each parent.
+//! Leaves are appended to, and the store of a count commits. A full leaf is split, or replaced if less than half of it
+//! is valid. Inner nodes are flat arrays in DRAM; when a parent is full, all are built anew, with one leaf in each
+//! parent.
 //!
 //! # What differs
 //!
 //! - An update appends one element, not two: with timestamps, the last version decides.
 //! - All leaves have one capacity. That is the paper's NV-Store', without the adaptive scheme.
 //! - Leaves are not merged. One whose keys are all removed stays, and is filled again.
-//! - Leaves keep their low key, so that an open need not sort their elements; and an element has a hash of its key, where
-//!   the paper's has the key.
-//! - Inner nodes are built from the chain of descriptors, not from the old parents, and nobody but splits waits meanwhile.
+//! - Leaves keep their low key, so that an open need not sort their elements; and an element has a hash of its key,
+//!   where the paper's has the key.
+//! - Inner nodes are built from the chain of descriptors, not from the old parents, and nobody but splits waits
+//!   meanwhile.
 //! - An open always walks the chain: there is no instant recovery after an orderly close.
 //!
 //! # On the medium
@@ -33,11 +37,11 @@
 //! ```
 //!
 //! A *stamp* is a time, the number of a slot or 0, and a bit that says that the key was removed. An element
-//! has a *hash* of its key, so that others are passed over without a look at their records: the keys of a leaf often begin
-//! alike. Blocks are those of [`Arena`](crate::arena::Arena).
+//! has a *hash* of its key, so that others are passed over without a look at their records: the keys of a leaf often
+//! begin alike. Blocks are those of [`Arena`](crate::arena::Arena).
 //!
-//! - **V1** The chain leads from `head` along `next`. Low keys ascend, and the first is empty. A leaf owns the keys from
-//!   its low key to the next leaf's.
+//! - **V1** The chain leads from `head` along `next`. Low keys ascend, and the first is empty. A leaf owns the keys
+//!   from its low key to the next leaf's.
 //! - **V2** The first `count` elements are the versions of the keys that the leaf owns. The versions of one key are in
 //!   the order of their times. The last one with a time up to that of a snapshot is what the snapshot shows.
 //! - **V3** A version owns its record. A removal names the record of a version before it, for the key.
@@ -46,22 +50,23 @@
 //!
 //! # In memory
 //!
-//! - Each leaf has a [descriptor](leaves), which outlives every block that the leaf is written to. One word of it is the
-//!   *view*: the block, and how many of its elements are published. A reader loads it once, and what it then reads never
-//!   changes. So readers take no lock, and see nothing that a crash could take back.
-//! - The [index](flat) is the paper's, and may lag: a search that comes out left of the right leaf moves along the chain.
-//!   Low keys of descriptors never change, so it cannot come out right of it.
-//! - The [clock](clock) counts changes. Who is about to take a time says so first, in a slot of his own. A
-//!   [snapshot](snapshot) is of the time that the clock shows, after all who were about to take that time or an earlier
-//!   one have published. So it shows every change that returned before it began, and none of a time after it.
+//! - Each leaf has a [descriptor](leaves), which outlives every block that the leaf is written to. One word of it is
+//!   the *view*: the block, and how many of its elements are published. A reader loads it once, and what it then reads
+//!   never changes. So readers take no lock, and see nothing that a crash could take back.
+//! - The [index](flat) is the paper's, and may lag: a search that comes out left of the right leaf moves along the
+//!   chain. Low keys of descriptors never change, so it cannot come out right of it.
+//! - The [clock](clock) counts changes. A thread that is about to take a time says so first, in a slot of its own. A
+//!   [snapshot](snapshot) is of the time that the clock shows, after all threads that were about to take that time or
+//!   an earlier one have published. So it shows every change that returned before it began, and none of a time after
+//!   it.
 //!
 //! # A change
 //!
 //! The leaves are locked in the order of their keys. Then the time is taken, one for all elements of the change; so
-//! within a leaf times ascend. A full leaf is [renewed](renewal) before, with nothing locked meanwhile. All steps that are
-//! in brackets are for a transaction in several leaves.
+//! within a leaf times ascend. A full leaf is [renewed](renewal) before, with nothing locked meanwhile. All steps that
+//! are in brackets are for a transaction in several leaves.
 //!
-//! | step | what a cut before its end leaves | who repairs it |
+//! | step | what a cut before its end leaves | what repairs it |
 //! |---|---|---|
 //! | write the record, flush | bytes in a block that nothing names | the next open takes the block to be free |
 //! | write the elements, \[store the time in the slot,\] flush, fence | elements that do not count, \[a slot without elements\] | \[the next open clears the slot\] |
@@ -78,10 +83,10 @@
 //!
 //! # A renewal
 //!
-//! The leaf before it and the leaf itself are locked, in this order. Needed are the last version of each key, and what a
-//! live snapshot shows. If these are less than half of the capacity, one new leaf replaces the old one, else two do.
+//! The leaf before it and the leaf itself are locked, in this order. Needed are the last version of each key, and what
+//! a live snapshot shows. If these are less than half of the capacity, one new leaf replaces the old one, else two do.
 //!
-//! | step | what a cut before its end leaves | who repairs it |
+//! | step | what a cut before its end leaves | what repairs it |
 //! |---|---|---|
 //! | write the new leaves and the low key of the right one, flush, fence | blocks that nothing names | the next open takes them to be free |
 //! | store `next` of the leaf before, or `head`, flush, fence | the old leaf or the new ones, with the same versions as far as they are needed | nothing to repair: what the chain does not reach is free |
@@ -89,8 +94,8 @@
 //!
 //! - The chain decides which blocks are in use, so nothing is given back before the fence of the second step, and
 //!   nothing is reused before the last reader has let go.
-//! - The right leaf comes into the chain of descriptors before the view becomes that of the left one; a reader loads the
-//!   view first. So a reader that misses keys in the left one finds the right one.
+//! - The right leaf comes into the chain of descriptors before the view becomes that of the left one; a reader loads
+//!   the view first. So a reader that misses keys in the left one finds the right one.
 //! - A snapshot that begins meanwhile is of a time that is no earlier than any in the leaf, so it needs last versions
 //!   only.
 //! - A removal is dropped if nothing older is needed, unless a live transaction is older: it must find that the key was
@@ -99,8 +104,8 @@
 //! # Opening
 //!
 //! An open checks everything that it reads: a damaged medium is an error. It walks the chain, stores the counts without
-//! the elements that slots take back, fences, and then clears the slots. A cut of an open leaves the slots, or has nothing
-//! left to do. The clock goes on from the latest time that was found.
+//! the elements that slots take back, fences, and then clears the slots. A cut of an open leaves the slots, or has
+//! nothing left to do. The clock goes on from the latest time that was found.
 //!
 //! A new store is the slots and one empty leaf; `magic` is stored last.
 

@@ -158,7 +158,7 @@ impl<'a, M: Medium> Found<'a, M> {
 
     /// Checks the elements of a leaf, and takes in what they tell.
     fn elements(&mut self, View { at, count }: View, id: Id) -> Outcome<()> {
-        // Of each key, the last element, and the last that owns a record.
+        // The last element of each key, and the last one that owns a record.
         let mut last: HashMap<Vec<u8>, (Element, u64)> = HashMap::new();
         for i in 0..count {
             let element = block::element(self.arena.medium(), at, i);

@@ -57,8 +57,8 @@ impl<M: Medium> NvStore<M> {
         self.owns(leaf.leaf, key).then_some((before, leaf))
     }
 
-    /// Replaces the block of a leaf by one or two new ones, to which the word at `link` then leads. Returns the new leaf
-    /// on its right.
+    /// Replaces the block of a leaf by one or two new ones, to which the word at `link` then leads. Returns the new
+    /// leaf on its right.
     fn replace(&self, link: u64, old: &Locked<'_>, need: usize) -> Outcome<Option<Id>> {
         let (medium, leaf, view) = (self.arena.medium(), old.leaf, old.view);
         let Sorted { kept, dropped } = kept::sort(self.versions(view), &self.live.times());

@@ -87,9 +87,9 @@ struct Shown {
 
 struct Entry {
     element: Element,
-    /// Of its key.
+    /// The head of the entry's key.
     head: u64,
-    /// Its key, in the keys.
+    /// Where the entry's key begins in `keys`.
     start: usize,
 }
 

@@ -83,8 +83,8 @@ impl Transacting for LmdbTxn {
 }
 
 impl<E: Encoded> Store<E> for LmdbTxn {
-    /// Commits that wait for the disk sync themselves: with `NO_SYNC`, a sync after them could write the page that says so before
-    /// what it says. Without `WRITE_MAP` they take two thirds of the time.
+    /// Commits that wait for the disk sync themselves: with `NO_SYNC`, a sync after them could write the page that says
+    /// so before what it says. Without `WRITE_MAP` they take two thirds of the time.
     fn open(directory: &Path, wait: Wait) -> Outcome<Self> {
         let flags = if wait == Wait::Each { EnvFlags::empty() } else { EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP };
         Self::with(directory, flags)

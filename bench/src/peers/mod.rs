@@ -105,8 +105,8 @@ impl Peer {
         matches!(self.kind, PeerKind::Store(engine, _) if engine != Engine::Redis)
     }
 
-    /// Whether it is a store that waits for the disk when it is told to. sled's flush waits until its log was handed to the disk
-    /// (`sync_file_range`), and not until it is there.
+    /// Whether it is a store that waits for the disk when it is told to. sled's flush waits until its log was handed to
+    /// the disk (`sync_file_range`), and not until it is there.
     pub(crate) fn waits_for_disk(self) -> bool {
         matches!(self.kind, PeerKind::Store(engine, Wait::Never) if engine != Engine::Sled)
     }
@@ -147,7 +147,8 @@ impl Peer {
     }
 }
 
-/// The peers with these names, each once. A name of many stands for those that take such keys, and that this machine has.
+/// The peers with these names, each once. A name of many stands for those that take such keys, and that this machine
+/// has.
 pub(crate) fn chosen(names: &[String], key: KeyArg) -> Outcome<Vec<Peer>> {
     let mut chosen: Vec<Peer> = Vec::new();
     for name in names {
@@ -259,7 +260,7 @@ pub(crate) fn with_words(peer: Peer, directory: &Path) -> Outcome<Box<dyn Ordere
     Ok(with_words!(peer, directory, subject => Box::new(subject)))
 }
 
-/// The same of byte strings.
+/// An empty peer of byte strings, or the store of byte strings that has its files in this directory.
 pub(crate) fn with_bytes(peer: Peer, directory: &Path) -> Outcome<Box<dyn OrderedMap<Bytes>>> {
     Ok(with_bytes!(peer, directory, subject => Box::new(subject)))
 }

@@ -1,8 +1,8 @@
-//! Redis: a hash table in the memory of another process, and a sorted set of its keys for scans, as YCSB's own client for
-//! Redis has it. It listens to a Unix socket. A batch is a pipeline, and everything else waits for its answer.
+//! Redis: a hash table in the memory of another process, and a sorted set of its keys for scans, as YCSB's own client
+//! for Redis has it. It listens to a Unix socket. A batch is a pipeline, and everything else waits for its answer.
 //!
-//! Its log is off, unless changes are to be durable: its log is brought to the disk each second then, or each answer waits for
-//! that.
+//! Its log is off, unless changes are to be durable: its log is brought to the disk each second then, or each answer
+//! waits for that.
 
 use super::encoded::Encoded;
 use super::store::{Store, Wait};

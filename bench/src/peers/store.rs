@@ -3,12 +3,14 @@
 //! They are set up for what a pool on an ordinary file system survives, which is a crash of the process and no more: no
 //! write waits for the disk. Three of them give less by default, and are measured that way: redb's commits without
 //! durability are lost with the process until a commit with durability follows, and sled hands its log to the system
-//! twice a second. Redis loses everything. Every operation is a transaction of its own, as every operation of a tree is.
+//! twice a second. Redis loses everything. Every operation is a transaction of its own, as every operation of a tree
+//! is.
 //!
-//! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch; Redis, which
-//! cannot be asked, brings its log there each second.
+//! A synced store waits for the disk after every batch, and after every thousandth write that is not in a batch; Redis,
+//! which cannot be asked, brings its log there each second.
 //!
-//! Where each change must survive a loss of power ([`Store::put_all_durably`]), each has the fastest of its own ways to that.
+//! Where each change must survive a loss of power ([`Store::put_all_durably`]), each has the fastest of its own ways to
+//! that.
 
 use crate::conflict::Counters;
 use crate::entry::{Entry, Words};

@@ -34,7 +34,7 @@ fn figures_that_count_are_the_same_each_time() {
     let counts = || figures("circ:7b,circ:7c,nv:7", &["--n", "5000"]);
     let rows = counts();
     assert_eq!(rows, counts());
-    // Of the one size that a debug build has.
+    // The row of the one size that a debug build has.
     let row = |figure: &str, tree: &str| {
         let is_it = |row: &&Value| {
             (&row["figure"], &row["tree"]) == (&figure.into(), &tree.into()) && row["node_bytes"] == 1024

@@ -116,7 +116,7 @@ fn peers_are_measured_next_to_the_trees() {
 fn counts_are_as_expected_and_the_same_each_time() {
     let counts = || objects(run(["--mix", "counts", "--n", "50k", "--seed", "3", "--json"]));
     let rows = counts();
-    // Of all sizes; a debug build has one.
+    // Rows of all sizes; a debug build has one.
     assert_eq!(rows.len(), if cfg!(debug_assertions) { 3 } else { 9 });
     for row in &rows {
         has_keys(row, &["lines_per_op", "expected_lines", "fences_per_op", "expected_fences"]);

@@ -37,7 +37,7 @@ pub(crate) type Words = [AtomicU64; WORDS];
 /// The most entries that [`sorted`] sorts.
 pub(crate) const MOST: usize = 40;
 
-/// So many entries where others may store to them. Not loom's atomics: no medium of a model lends its words.
+/// [`MOST`] entries, where other threads may store to them. Not loom's atomics: no medium of a model lends its words.
 pub(crate) type Shared = [atomic::AtomicU64; 2 * MOST];
 
 /// Which of the bytes equal this byte: bit `i` for byte `i`.
@@ -96,11 +96,12 @@ pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), 
     cpu::sorted(entries, wanted & ((1 << MOST) - 1), keys, out)
 }
 
-/// The same of entries in shared memory, without a copy of them. An entry that is stored to meanwhile may come out torn, or
-/// at a wrong place, or there may be too few or too many entries.
+/// Sorts those of forty entries in shared memory that are `wanted` and have a key in `from..=to`, as [`sorted`] does,
+/// but without a copy of the entries. An entry that is stored to meanwhile may come out torn, or at a wrong place, or
+/// there may be too few or too many entries.
 ///
-/// Fast if no two keys have the same place in a grid of 65,536 over `from..=to`. So these should not be far from the least
-/// and the greatest key.
+/// Fast if no two keys have the same place in a grid of 65,536 over `from..=to`. So these should not be far from the
+/// least and the greatest key.
 #[inline]
 pub(crate) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     cpu::sorted_shared(entries, wanted & ((1 << MOST) - 1), keys, out)

@@ -218,8 +218,8 @@ fn load_line(entries: &Shared, line: usize) -> __m512i {
 }
 
 /// Sorts by rank, as [`sorted_avx512`] does, but compares sixteen bits of each key, those that differ first within
-/// `from..=to`. All keys are two vectors of these, so one entry after the other is moved to its place as soon as that is
-/// known. If such bits of two keys are equal, all keys are compared as a whole.
+/// `from..=to`. All keys are two vectors of these, so one entry after the other is moved to its place as soon as that
+/// is known. If such bits of two keys are equal, all keys are compared as a whole.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt,bmi1")]
 fn sorted_shared_avx512(entries: &Shared, wanted: u64, (from, to): (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
     let Some(width) = to.checked_sub(from) else { return 0 };

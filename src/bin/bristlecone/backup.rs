@@ -28,7 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Outcome {
     // What a crash left unfinished is finished in memory.
     let pool = args.opening.open(Pool::options().read_only(true), &args.from)?;
-    // Of a damaged pool, entries may be missing without a sign.
+    // A copy of a damaged pool may lack entries without a sign.
     let report = pool.check()?;
     if let Some(broken) = report.violations.first() {
         let from = out::shown(&args.from.to_string_lossy()).to_string();

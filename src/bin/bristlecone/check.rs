@@ -14,9 +14,9 @@ use std::process::ExitCode;
 ///
 /// Trees whose nodes have sizes or layouts that only their own program knows are named, and not checked.
 ///
-/// Exit codes: 0 everything was checked, and nothing is broken; 1 an invariant is broken, or the pool cannot be opened; 2 wrong
-/// arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock that is damaged, of which
-/// the other one is whole, is named, and changes no code.
+/// Exit codes: 0 everything was checked, and nothing is broken; 1 an invariant is broken, or the pool cannot be opened;
+/// 2 wrong arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock that is
+/// damaged, of which the other one is whole, is named, and changes no code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -28,10 +28,9 @@ pub(crate) struct Args {
     after_power_loss: bool,
     /// If the log of a pool with a journal is damaged, end it there, so that the pool can be used again, and then check
     ///
-    /// The log is kept as it was, as POOL.log.damaged (.damaged.2, and so on, if there is one). It is told how much is known to be lost:
-    /// the pool is then as it was at one moment, and what came later is gone for good. Restore the log instead if you have a copy
-    /// of the same time.
-    /// With --without-ring, the ring may be missing, too.
+    /// The log is kept as it was, as POOL.log.damaged (.damaged.2, and so on, if there is one). It is told how much is
+    /// known to be lost: the pool is then as it was at one moment, and what came later is gone for good. Restore the
+    /// log instead if you have a copy of the same time. With --without-ring, the ring may be missing, too.
     #[arg(long, conflicts_with_all = ["after_power_loss", "uncertain_ring"])]
     repair: bool,
     /// Print one JSON object

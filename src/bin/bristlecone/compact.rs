@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Give back what a few entries keep: move leaves and records together, and cut off free space at the end of the file
 ///
-/// The pool must be closed: a process that has it open does the same through the library. Trees with other than the default
-/// leaves stay as they are. Beside a full disk it works, too: it needs no more space than it gives back.
+/// The pool must be closed: a process that has it open does the same through the library. Trees with other than the
+/// default leaves stay as they are. Beside a full disk it works, too: it needs no more space than it gives back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 /// Check every state in which a crash can leave small trees
 ///
-/// A simulated medium records every store, flush and fence. At each point where a crash may come, every content that the
-/// lines may have is opened, recovered (and crashed again meanwhile), compared with a model, used, closed and opened.
-/// Exit code 1 if any state is not what it must be.
+/// A simulated medium records every store, flush and fence. At each point where a crash may come, every content that
+/// the lines may have is opened, recovered (and crashed again meanwhile), compared with a model, used, closed and
+/// opened. Exit code 1 if any state is not what it must be.
 ///
-/// How far it is, and about how long it still takes, is told on the standard error: on a terminal all the time, elsewhere
-/// every ten seconds.
+/// How far it is, and about how long it still takes, is told on the standard error: on a terminal all the time,
+/// elsewhere every ten seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Node layout; those of the papers, and more sizes, need a binary with the feature papers

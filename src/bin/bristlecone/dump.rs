@@ -10,12 +10,12 @@ use std::process::ExitCode;
 /// Print all entries as lines that `load` reads, in order of keys
 ///
 /// The lines are `key<TAB>value`, for `load --format escaped`: a tab is \t, a newline \n, a carriage return \r, a
-/// backslash \\, and each byte of another control character, or that is not UTF-8, \x and two hexadecimal digits. Keys of
-/// bytes are hexadecimal digits throughout.
+/// backslash \\, and each byte of another control character, or that is not UTF-8, \x and two hexadecimal digits. Keys
+/// of bytes are hexadecimal digits throughout.
 ///
-/// With --json they are objects, for `load --format json`: {"key":"a","value":"1"}. Numbers are numbers, keys of bytes are
-/// strings of hexadecimal digits, and a value that is not UTF-8 is such a string in the field "value_hex" instead of
-/// "value".
+/// With --json they are objects, for `load --format json`: {"key":"a","value":"1"}. Numbers are numbers, keys of bytes
+/// are strings of hexadecimal digits, and a value that is not UTF-8 is such a string in the field "value_hex" instead
+/// of "value".
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

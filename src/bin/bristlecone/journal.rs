@@ -85,7 +85,8 @@ pub(crate) fn object(figures: &JournalStat) -> Value {
     })
 }
 
-/// What there is of a journal that is only looked at. Of a pool that was not closed, the ring has what had not reached the log.
+/// What there is of a journal that is only looked at. Of a pool that was not closed, the ring has what had not reached
+/// the log.
 pub(crate) fn state(figures: &JournalStat) -> String {
     let ring = match figures.ring {
         0 if figures.recovered.without_ring => "no ring: what had not reached the log is not to be seen".to_owned(),

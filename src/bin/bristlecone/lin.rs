@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Check what many threads see of small trees at work
 ///
-/// Rounds of some thousand operations on few keys, each with the times of its call and its return: what it answered must be
-/// explained by one operation after the other. Built with `--cfg bristlecone_delays`, threads are held up where they race.
-/// Exit code 1 if any history is not linearizable.
+/// Rounds of some thousand operations on few keys, each with the times of its call and its return: what it answered
+/// must be explained by one operation after the other. Built with `--cfg bristlecone_delays`, threads are held up where
+/// they race. Exit code 1 if any history is not linearizable.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Node layouts, with commas between; those of the papers, and more sizes, need a binary with the feature papers
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// On a simulated medium that is cut at random moments: what is found after a crash must be explained, too
     #[arg(long)]
     durable: bool,
-    /// Plant bugs, one after the other, and see that each is found: leave out validations of readers, which takes a binary
-    /// built with --cfg bristlecone_delays; with --durable, fences of writers
+    /// Plant bugs, one after the other, and see that each is found: leave out validations of readers, which takes a
+    /// binary built with --cfg bristlecone_delays; with --durable, fences of writers
     #[arg(long)]
     control: bool,
     /// Print one JSON object
@@ -103,8 +103,8 @@ impl What {
         !matches!(self, Self::Rounds | Self::Durable)
     }
 
-    /// Whether it can be done with these trees: some controls leave out what only trees of byte strings have, or what only
-    /// transactions have. (Of these, other controls than their own take long to be found.)
+    /// Whether it can be done with these trees: some controls leave out what only trees of byte strings have, or what
+    /// only transactions have. (Of these, other controls than their own take long to be found.)
     fn is_for(self, subject: &Subject) -> bool {
         #[cfg(bristlecone_delays)]
         if let Self::Without(control) = self {
@@ -153,7 +153,7 @@ fn checked(of: &dyn Campaigns, campaign: &Campaign, what: What, progress: &(dyn 
 struct Job {
     subject: &'static Subject,
     values: ValuesName,
-    /// Of a tree of byte strings.
+    /// The kind of keys, for a tree of byte strings.
     keys: Option<KeysName>,
     what: What,
 }
@@ -202,7 +202,7 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         let keys = if subject.has_byte_strings() {
             of_strings.iter().copied().map(Some).collect()
         } else {
-            // Whoever asks for keys asks for byte strings.
+            // A choice of keys is a choice of byte strings.
             Vec::from_iter(args.keys.is_none().then_some(None))
         };
         for (&keys, &values) in keys.iter().flat_map(|keys| values.iter().map(move |values| (keys, values))) {

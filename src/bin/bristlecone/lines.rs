@@ -82,9 +82,9 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The lines of an input. Of a line with `longest` bytes or more, only that many bytes are kept. A line ends with a newline, or
-    /// with a carriage return and a newline; if it `is_exact`, that carriage return, and a byte order mark before the first line,
-    /// are parts of the lines.
+    /// The lines of an input. Of a line with `longest` bytes or more, only that many bytes are kept. A line ends with a
+    /// newline, or with a carriage return and a newline; if it `is_exact`, that carriage return, and a byte order mark
+    /// before the first line, are parts of the lines.
     pub(crate) fn new(input: Box<dyn BufRead>, longest: u64, is_exact: bool) -> Self {
         let left_out = (!is_exact).then(LeftOut::default);
         Self { input, longest, line: Vec::new(), is_cut: false, left_out, number: 0, bytes: 0 }

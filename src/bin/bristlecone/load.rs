@@ -24,11 +24,11 @@ use std::time::Instant;
 /// Load `key<TAB>value` lines into a tree, each durable before the next
 ///
 /// Keys are decimal numbers, or what --key says; values are any bytes but a newline. A text has no tab and no newline
-/// either, unless --format is another one. A later line with the same key wins. Creates the pool and the tree if they are
-/// not there.
+/// either, unless --format is another one. A later line with the same key wins. Creates the pool and the tree if they
+/// are not there.
 ///
-/// A carriage return at the end of a line, and a byte order mark at the start of the file, are no part of what is loaded,
-/// and are counted in the end; --exact keeps them.
+/// A carriage return at the end of a line, and a byte order mark at the start of the file, are no part of what is
+/// loaded, and are counted in the end; --exact keeps them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -47,21 +47,23 @@ pub(crate) struct Args {
     /// Where a new tree's index lives [default: volatile]
     #[arg(long)]
     index: Option<Index>,
-    /// The most bytes that the pool may take, as in 64M or 2G; more than a pool has raises its limit [default: no limit]
+    /// The most bytes that the pool may take, as in 64M or 2G; more than a pool has raises its limit [default: no
+    /// limit]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     capacity: Option<u64>,
-    /// Give a new pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each, request, or
-    /// a time, as in 10ms
+    /// Give a new pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each,
+    /// request, or a time, as in 10ms
     ///
-    /// each: every line is on the disk before the next one is read. 10ms: what was loaded 10 ms ago is on the disk. request:
-    /// the lines are on the disk in the end. A pool that has a journal uses it in any case, by default as with each; one that
-    /// has none can be given one by `bristlecone journal add`.
+    /// each: every line is on the disk before the next one is read. 10ms: what was loaded 10 ms ago is on the disk.
+    /// request: the lines are on the disk in the end. A pool that has a journal uses it in any case, by default as with
+    /// each; one that has none can be given one by `bristlecone journal add`.
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
-    /// Where the ring of a journal is from now on, which has what is not in the log yet [default: where it was; beside a new pool]
+    /// Where the ring of a journal is from now on, which has what is not in the log yet [default: where it was; beside
+    /// a new pool]
     ///
-    /// beside: a file, POOL.ring, which is found again wherever pool, log and ring are moved together. memory: in /dev/shm; then the
-    /// disk has nothing to write for it, and it is lost with the memory.
+    /// beside: a file, POOL.ring, which is found again wherever pool, log and ring are moved together. memory: in
+    /// /dev/shm; then the disk has nothing to write for it, and it is lost with the memory.
     #[arg(long, value_name = "WHERE")]
     ring: Option<Ring>,
     /// Keep a carriage return at the end of a line, and a byte order mark at the start: they are part of the entry

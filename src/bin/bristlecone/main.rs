@@ -1,10 +1,12 @@
 //! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
 //!
 //! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
-//! [`place`] (the options that name one), [`opening`] (how pools are opened), [`keys`] and [`format`] (how entries are read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also
-//! share with the benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types
-//! that are chosen at run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a
-//! worker is started, heard and killed).
+//! [`place`] (the options that name one), [`opening`] (how pools are opened), [`keys`] and [`format`] (how entries are
+//! read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the
+//! library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also share with the
+//! benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types that are chosen at
+//! run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started,
+//! heard and killed).
 
 mod backup;
 mod bench;
@@ -53,8 +55,8 @@ use std::process::ExitCode;
 ///
 /// Start with `bristlecone tour`: it inserts, kills the inserting process, and shows that nothing was lost.
 ///
-/// Exit codes: 0 it is done; 1 an error, or the answer of `get`, `del`, `check` and the checkers is no; 2 wrong arguments; 3 `check`
-/// has found nothing broken, and could not check everything.
+/// Exit codes: 0 it is done; 1 an error, or the answer of `get`, `del`, `check` and the checkers is no; 2 wrong
+/// arguments; 3 `check` has found nothing broken, and could not check everything.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -75,8 +77,9 @@ enum Command {
     Check(check::Args),
     /// Copy all trees of a pool to a new one, which is checked and takes no more space than it needs
     ///
-    /// A pool that another process has open can only be copied by that process, through the library. The copy has no journal;
-    /// `journal add` gives it one. A log of another pool that has its name, POOL.log, must be moved or removed before that.
+    /// A pool that another process has open can only be copied by that process, through the library. The copy has no
+    /// journal; `journal add` gives it one. A log of another pool that has its name, POOL.log, must be moved or removed
+    /// before that.
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
     Restore(backup::Args),

@@ -1,5 +1,5 @@
-//! How the subcommands open pools that are there: which ways on there are if the last process has left less than all, and what is
-//! said of a pool that was opened so.
+//! How the subcommands open pools that are there: which ways on there are if the last process has left less than all,
+//! and what is said of a pool that was opened so.
 
 use crate::out;
 use bristlecone::{Options, Pool, Recovered, Recovery, Result};

@@ -104,7 +104,8 @@ impl TreeArgs {
         Ok((trees::open(pool, &self.tree, kind)?, kind.keys))
     }
 
-    /// Refuses to change a tree whose kinds have names of their own: what is written would have to be what its program writes.
+    /// Refuses to change a tree whose kinds have names of their own: what is written would have to be what its program
+    /// writes.
     pub(crate) fn writable(&self, info: &TreeInfo, kind: trees::Kind) -> Outcome<()> {
         if !kind.is_own {
             return Ok(());

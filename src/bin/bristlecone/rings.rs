@@ -10,10 +10,10 @@ use std::time::SystemTime;
 
 /// Show the rings that pools with a journal have in /dev/shm, and remove those that nobody needs
 ///
-/// A pool whose ring is in memory (`load --ring memory`), and every pool with a journal of older builds, has a ring there as long as it is
-/// open. It stays after a kill, and has what the next open needs. If the pool is deleted instead, the ring stays until the machine is
-/// restarted. Where its pool is, a ring does not say: `stat --json` shows the uuid of a pool, which is in the ring's name. A pool that was
-/// closed in order needs no ring.
+/// A pool whose ring is in memory (`load --ring memory`), and every pool with a journal of older builds, has a ring
+/// there as long as it is open. It stays after a kill, and has what the next open needs. If the pool is deleted
+/// instead, the ring stays until the machine is restarted. Where its pool is, a ring does not say: `stat --json` shows
+/// the uuid of a pool, which is in the ring's name. A pool that was closed in order needs no ring.
 ///
 /// Nothing is removed that a process has open, whichever container it is in, nor what is another user's.
 ///

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 /// Print entries as `key<TAB>value` lines, in order of keys
 ///
-/// Texts and values are printed as they are. `dump` prints them so that they can be loaded again, whatever bytes they have.
+/// Texts and values are printed as they are. `dump` prints them so that they can be loaded again, whatever bytes they
+/// have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 
 /// Show what a pool and its trees hold, without changing anything
 ///
-/// While a process has the pool open for writing, nobody else can look into it: that process's locks are in its own memory. It can
-/// tell by itself, through the library.
+/// While a process has the pool open for writing, nobody else can look into it: that process's locks are in its own
+/// memory. It can tell by itself, through the library.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -31,9 +31,10 @@ pub(crate) struct Args {
     json: bool,
     /// Look again every so many seconds, and print what has changed, until interrupted
     ///
-    /// There is news when a process has opened the pool for writing, when it has closed it, and when it was killed. While
-    /// nothing changes, the pool is neither opened nor locked. A process that opens it for writing just while it is looked at is refused.
-    /// What does not pass, such as damage, ends it: with --json, the last line has the error, too.
+    /// There is news when a process has opened the pool for writing, when it has closed it, and when it was killed.
+    /// While nothing changes, the pool is neither opened nor locked. A process that opens it for writing just while it
+    /// is looked at is refused. What does not pass, such as damage, ends it: with --json, the last line has the error,
+    /// too.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     watch: Option<Duration>,
     #[command(flatten)]
@@ -120,8 +121,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What tells that a pool has changed, as far as it can be seen without its lock: every open for writing and every close changes the
-/// superblock.
+/// What tells that a pool has changed, as far as it can be seen without its lock: every open for writing and every
+/// close changes the superblock.
 fn trace(path: &Path) -> io::Result<(u64, SystemTime, Vec<u8>)> {
     const HEADER: u64 = 8192;
     let file = File::open(path)?;
@@ -139,7 +140,7 @@ fn watch(args: &Args, every: Duration) -> Outcome<()> {
     let (mut shown, mut is_refused, mut told) = (None, false, String::new());
     loop {
         let found = trace(&args.pool).ok();
-        // Whoever has refused may have been killed, which changes nothing in the file.
+        // The process for which the pool was refused may have been killed, which changes nothing in the file.
         if is_refused || found.is_none() || found != shown {
             match show(args) {
                 Ok(()) => {
@@ -150,7 +151,7 @@ fn watch(args: &Args, every: Duration) -> Outcome<()> {
                 Err(error) => {
                     let Some(refusal) = error.downcast_ref::<Error>() else { return Err(error) };
                     if !passes(&refusal.kind) {
-                        // Who reads the lines is told by the last one, too.
+                        // The last line tells it, too, to a program that reads the lines.
                         if args.json {
                             absent(args, refusal)?;
                         }

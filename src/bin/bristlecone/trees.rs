@@ -14,9 +14,9 @@ pub(crate) type Entry = (Key, Vec<u8>);
 /// Which entries of a tree are meant.
 #[derive(Debug)]
 pub(crate) enum Span {
-    /// Those between two keys, both included. The first key is not greater than the second one.
+    /// The entries between two keys, both included. The first key is not greater than the second one.
     Between(Option<Key>, Option<Key>),
-    /// Those whose keys begin with a text, or with bytes.
+    /// The entries whose keys begin with a text, or with bytes.
     Prefix(Key),
 }
 
@@ -25,8 +25,8 @@ impl Span {
     pub(crate) const ALL: Self = Self::Between(None, None);
 }
 
-/// What the subcommands do with a tree, whatever its types are. Keys are of the tree's kind. Values are what a user types
-/// and sees: the bytes themselves, or a number in decimal.
+/// What the subcommands do with a tree, whatever its types are. Keys are of the tree's kind. Values are what a user
+/// types and sees: the bytes themselves, or a number in decimal.
 pub(crate) trait Tree {
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>>;
     /// True if the key was there.

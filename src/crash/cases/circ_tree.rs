@@ -314,7 +314,8 @@ fn case_3_of_a_merge_and_the_parent() {
     }
 }
 
-/// Merging as printed: a node that is less than half full merges with its right neighbour. The last one has none, and stays.
+/// Merging as printed: a node that is less than half full merges with its right neighbour. The last one has none, and
+/// stays.
 #[test]
 fn merging_with_the_right_neighbour_only() {
     let scene = Scene::new(three_full_leaves().chain(removals(21..=26)).chain(removals(11..=14)), Op::Remove(15));

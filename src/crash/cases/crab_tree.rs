@@ -60,8 +60,8 @@ fn copy_of_an_insertion() {
     needs_no_repair::<Opt>(&after([], put(17, 'f')), &[1, 2, 1], &[old, new]);
 }
 
-/// The same where the addresses of the leaves involved are recorded, as in section 4.5: one more record before the
-/// copy, and one after it. Which blocks are in use still follows from the chain.
+/// COW of an insertion where the addresses of the leaves involved are recorded, as in section 4.5: one more record
+/// before the copy, and one after it. Which blocks are in use still follows from the chain.
 #[test]
 fn copy_of_an_insertion_with_notes() {
     let (old, new) = ("12a 21b 37c 45d 61e - - -", "12a 17f 21b 37c 45d 61e - -");
@@ -150,8 +150,8 @@ fn shift_of_a_deletion() {
     leaves::<Sip>(&after([], Op::Remove(61)), &[(old, old), (new, new)]);
 }
 
-/// The same by stores of 16 bytes (section 5.3, Figure 6b), where a crash leaves pairs whole: one state for each store,
-/// and no value beside a wrong key.
+/// SIP of an insertion and of a deletion by stores of 16 bytes (section 5.3, Figure 6b), where a crash leaves pairs
+/// whole: one state for each store, and no value beside a wrong key.
 #[test]
 fn shifts_by_pairs() {
     let whole = |cut| Scene { whole_pairs: true, ..after([], cut) };
@@ -196,8 +196,8 @@ fn split_with_two_new_leaves() {
     needs_no_repair::<Opt>(&full(put(15, 'i')), &[1, 2, 1], &[old, new]);
 }
 
-/// The same by SIP: first the split, which changes no entry, then the shift. The shift overwrites what the split left
-/// behind.
+/// A split by SIP whose new entry joins the smaller half: first the split, which changes no entry, then the shift,
+/// which overwrites what the split left behind.
 #[test]
 fn split_and_then_a_shift() {
     let right = "45d 61e 73g 80h - - - -";

@@ -73,8 +73,8 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     }
 
     pub(super) fn may_withdraw_at(&self, level: u16, low: u64) -> Result<bool, Fault> {
-        // By I1, the first entry has the node's low. A leaf that is not listed may leave, too: the index lags, so there is
-        // nothing to withdraw.
+        // By I1, the first entry has the node's low. A leaf that is not listed may leave, too: the index lags, so there
+        // is nothing to withdraw.
         Ok(self.lock(level, low)?.is_none_or(|node| node.range().low() != low))
     }
 

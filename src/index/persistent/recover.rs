@@ -35,8 +35,8 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Makes every level list exactly the nodes of the level below.
     ///
     /// First, no entry names a node that is not there, from the top down: what is followed was compared before. All of
-    /// that is durable, and needs no space. Only then are blocks taken, which such an entry could name (T3). An error for
-    /// want of space can only come after it.
+    /// that is durable, and needs no space. Only then are blocks taken, which such an entry could name (T3). An error
+    /// for want of space can only come after it.
     ///
     /// Crash: each step is one of the ordinary verbs, so the next repair goes on from what this one left.
     pub(crate) fn repair(&self, leaves: &[(u64, u64)]) -> Result<(), Fault> {

@@ -6,8 +6,8 @@
 //! | the first of another level | fill the new node | the entry above names it |
 //! | any other | fill the new node, let the entry above name it | `left.next = new` |
 //!
-//! The new node is durable before anything names it. Both nodes have the same entries, and both are locked until the old
-//! one has left. So it does not matter to a search which of the two it meets.
+//! The new node is durable before anything names it. Both nodes have the same entries, and both are locked until the
+//! old one has left. So it does not matter to a search which of the two it meets.
 
 use super::{PersistentIndex, Top};
 use crate::error::{Broken, Fault};
@@ -28,8 +28,8 @@ impl Swept {
 }
 
 impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
-    /// Goes on with a sweep by one node, from level to level: moves it, if it has to be moved and there is a free block.
-    /// Returns the bytes that were moved; `None` after the last node.
+    /// Goes on with a sweep by one node, from level to level: moves it, if it has to be moved and there is a free
+    /// block. Returns the bytes that were moved; `None` after the last node.
     pub(crate) fn move_next(&self, swept: &mut Swept, has_to_move: &dyn Fn(u64) -> bool) -> Result<Option<u64>, Fault> {
         let Swept { level, key } = *swept;
         let Some(node) = self.lock(level, key)? else { return Ok(None) };
@@ -66,8 +66,8 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
             self.set_root(Some(Top { at: new.at, level }));
             Ok(true)
         } else {
-            // Crash: for the first node of a level, as above. Of another one, the level above names a node that was never
-            // in the chain; a repair compares, and repoints.
+            // Crash: for the first node of a level, as above. Of another one, the level above names a node that was
+            // never in the chain; a repair compares, and repoints.
             self.repoint_at(level + 1, low, new.at)
         };
         let is_first = left.is_none();

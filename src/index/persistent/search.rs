@@ -76,8 +76,8 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         }
     }
 
-    /// Locks the right neighbour of a node of `level`. In a damaged pool, it may be one of another level, which this thread may
-    /// come to again.
+    /// Locks the right neighbour of a node of `level`. In a damaged pool, it may be one of another level, which this
+    /// thread may come to again.
     pub(super) fn lock_right(&self, level: u16, node: &Locked<'_, N>) -> Result<Option<Locked<'_, N>>, Fault> {
         let right = self.chain.lock_next(node)?;
         if let Some(right) = &right

@@ -1,7 +1,7 @@
 //! Where the nodes live: an array that grows with the tree, and a list of the nodes that no tree uses.
 //!
-//! The memory of a node is only ever used as a node, and given back only with the index. So a late reader meets a version
-//! that has changed, never foreign memory.
+//! The memory of a node is only ever used as a node, and given back only with the index. So a late reader meets a
+//! version that has changed, never foreign memory.
 
 use super::node::NOT_LOADED;
 use crate::index::version::Moved;
@@ -76,7 +76,8 @@ impl Spare {
         arena.nodes.reserve(self.touched + nodes.saturating_sub(self.ids.len()) as u64)
     }
 
-    /// A node for which there is [room](Self::reserve). It has arbitrary entries, and it is one which a late reader may still be reading: open it before writing to it.
+    /// A node for which there is [room](Self::reserve). It has arbitrary entries, and it is one which a late reader may
+    /// still be reading: open it before writing to it.
     pub(super) fn take<N: Zero>(&mut self, arena: &Arena<N>) -> Id {
         self.ids.pop().unwrap_or_else(|| {
             self.touched += 1;

@@ -19,7 +19,8 @@ pub(super) struct Writer {
     pub(super) source: Option<Source>,
 }
 
-/// The tree must be forgotten: a node that is still in the pool is damaged, so it cannot be trusted, or there is no memory.
+/// The tree must be forgotten: a node that is still in the pool is damaged, so it cannot be trusted, or there is no
+/// memory.
 #[derive(Debug)]
 pub(super) struct Gone;
 
@@ -62,8 +63,8 @@ impl<'a, S: Separators> Edit<'a, S> {
         }
     }
 
-    /// Makes room for the nodes that one change of the tree may take: for each level, one that is loaded from the pool, if
-    /// there is a source, and one that a split makes; and a root. A tree of one node that is not full takes none.
+    /// Makes room for the nodes that one change of the tree may take: for each level, one that is loaded from the pool,
+    /// if there is a source, and one that a split makes; and a root. A tree of one node that is not full takes none.
     pub(super) fn reserve(&self) -> Result<(), Gone> {
         let nodes = match self.root.get() {
             None => 1,
@@ -312,8 +313,8 @@ impl<'a, S: Separators> Edit<'a, S> {
         Ok(())
     }
 
-    /// Replaces the tree by one made of `pairs`, whose lows ascend strictly; returns their number. If there is no memory
-    /// for it, forgets the tree: `None`.
+    /// Replaces the tree by one made of `pairs`, whose lows ascend strictly; returns their number. If there is no
+    /// memory for it, forgets the tree: `None`.
     pub(super) fn learn(&mut self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> Option<usize> {
         let levels =
             std::iter::successors(Some(pairs.len().div_ceil(FILL)), |&nodes| (nodes > 1).then(|| nodes.div_ceil(FILL)));

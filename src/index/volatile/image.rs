@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The nodes of a level follow each other, the bottom level first, the root last; all but the last one of a level are
-//! full. In a bottom node, a child is a leaf's offset; in other nodes it is the number of a node, which is less than its
-//! parent's. A low is the name of a separator.
+//! full. In a bottom node, a child is a leaf's offset; in other nodes it is the number of a node, which is less than
+//! its parent's. A low is the name of a separator.
 
 use super::node::{FILL, NOT_LOADED};
 use crate::pool::format::crc;

@@ -162,8 +162,8 @@ pub trait IndexNode<S: Separators<Node = Self>>: Slots {
     /// Inserts `entry` at slot `at`, not 0, of a node with `len < WIDTH` children.
     fn insert(&self, separators: &S, at: usize, len: usize, entry: (u64, u64));
 
-    /// Makes the entries of this node, which is full, from slot `cut` on the whole content of the open node `right`, and
-    /// drops them here. `cut` is not 0.
+    /// Makes the entries of this node, which is full, from slot `cut` on the whole content of the open node `right`,
+    /// and drops them here. `cut` is not 0.
     fn split(&self, separators: &S, cut: usize, right: &Self);
 
     /// Puts the entries of `right`, whose slot 0 has the name `low`, behind those of this node.

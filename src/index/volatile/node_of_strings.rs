@@ -17,11 +17,11 @@
 //! prefix lies before all separators or behind all of them.
 //!
 //! A descent carries how many bytes of its key are *known*: the key and all separators of the node that it comes to
-//! agree in so many first bytes, where zeros stand behind the ends of strings. These zeros keep the order of strings, but
-//! may make two of them equal; then heads are equal, too, which is a tie. So known bytes need not be there.
+//! agree in so many first bytes, where zeros stand behind the ends of strings. These zeros keep the order of strings,
+//! but may make two of them equal; then heads are equal, too, which is a tie. So known bytes need not be there.
 //!
-//! Mostly the prefix is no longer than what is known. If it is, the end of it, which the node holds, decides whether the
-//! key has it. If it is longer by more than that end, a separator decides.
+//! Mostly the prefix is no longer than what is known. If it is, the end of it, which the node holds, decides whether
+//! the key has it. If it is longer by more than that end, a separator decides.
 //!
 //! The writer chooses `skip` from the content alone: when it fills a node, and when a separator comes that has another
 //! prefix or would be in a tie with a neighbour. It is the least number that avoids ties between separators, less
@@ -95,8 +95,8 @@ fn part(string: &[u8], skip: usize, behind: usize) -> u64 {
     head(string, end.saturating_sub(HEAD)).checked_shr(8 * missing as u32).unwrap_or(0)
 }
 
-/// The number of bytes behind the prefix in which two separators with these words agree, up to seven: the eighth one does
-/// not count, because the greatest head is not the true one.
+/// The number of bytes behind the prefix in which two separators with these words agree, up to seven: the eighth one
+/// does not count, because the greatest head is not the true one.
 #[inline(always)]
 fn agreement(one: u64, other: u64) -> usize {
     ((one ^ other) | 1).leading_zeros() as usize / 8
@@ -114,8 +114,8 @@ impl NodeOfStrings {
         self.words.get(slot + 1).map_or(PAD, |word| word.load(Ordering::Relaxed))
     }
 
-    /// How the prefix lies to a key that begins with its first `known` bytes, which are fewer than `skip`. It is equal to
-    /// a key that begins with it.
+    /// How the prefix lies to a key that begins with its first `known` bytes, which are fewer than `skip`. It is equal
+    /// to a key that begins with it.
     #[inline(never)]
     fn order_of_prefix<F: Fences>(&self, strings: &Strings<F>, key: &[u8], known: usize, skip: usize) -> cmp::Ordering {
         let parts = (skip - known).div_ceil(HEAD);
@@ -147,8 +147,8 @@ impl NodeOfStrings {
         strings.with(self.names[1].load(Ordering::Relaxed), |separator| separator[part(separator)].cmp(&key[part(key)]))
     }
 
-    /// The slot of the greatest separator `<= key`, where `slot` is that of the greatest one with a smaller head, and the
-    /// word of the next one is equal to that of the key.
+    /// The slot of the greatest separator `<= key`, where `slot` is that of the greatest one with a smaller head, and
+    /// the word of the next one is equal to that of the key.
     #[cold]
     #[inline(never)]
     fn settled<F: Fences>(&self, strings: &Strings<F>, key: ByteKey<'_>, slot: usize, word: u64) -> usize {
@@ -266,9 +266,9 @@ impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {
     /// Why `known` holds for the child of the slot that it finds. All separators below that child lie between those of
     /// the slot and of the next one, and so does the key; a gap does, because its string does.
     ///
-    /// What was known before is true of everything below this node, and stays true. If the slot is neither the first nor
-    /// the last, both separators are here and agree in the prefix and some bytes behind it. Then everything between them
-    /// begins with the same bytes, because the zeros behind the ends of strings keep their order.
+    /// What was known before is true of everything below this node, and stays true. If the slot is neither the first
+    /// nor the last, both separators are here and agree in the prefix and some bytes behind it. Then everything between
+    /// them begins with the same bytes, because the zeros behind the ends of strings keep their order.
     #[inline(always)]
     fn slot_of(
         &self,

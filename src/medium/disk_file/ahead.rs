@@ -1,14 +1,15 @@
 //! Space at the end of a file that is written before anybody needs it (J31 in `docs/journal.md`).
 //!
-//! Whoever takes space says how much more is wanted, in proportion to what the file has, and wakes a thread when half of that is left.
-//! The thread writes zeros behind everything that was taken, piece by piece, and makes the file longer if need be. Then its length
-//! is synced, too (J18), so whoever needs it does not wait for the disk.
+//! A thread that takes space says how much more is wanted, in proportion to what the file has, and wakes a thread when
+//! half of that is left. The woken thread writes zeros behind everything that was taken, piece by piece, and makes the
+//! file longer if need be. Then its length is synced, too (J18), so a thread that needs the space does not wait for the
+//! disk.
 //!
-//! - A piece is written under `working`, and lies behind `used`. So there was no content when it began; and what is taken, stored or cut
-//!   meanwhile waits until it is there. Nobody waits for more than a piece, or a sync, and needs none: whoever finds no
-//!   space writes it ([`take_written`](DiskFile::take_written)).
-//! - What lies behind `len` is nobody's. It is cut off when there is no room, or the file is to be no longer than it must. Once
-//!   it is cut, it is not wanted any more, until more is taken.
+//! - A piece is written under `working`, and lies behind `used`. So there was no content when it began; and what is
+//!   taken, stored or cut meanwhile waits until it is there. No thread waits for more than a piece, or a sync, and none
+//!   needs to wait: a thread that finds no space writes it ([`take_written`](DiskFile::take_written)).
+//! - What lies behind `len` is nobody's. It is cut off when there is no room, or the file is to be no longer than it
+//!   must. Once it is cut, it is not wanted any more, until more is taken.
 //! - No room ahead of need is no error.
 
 use super::written::{Known, LEAST, PAGE, Written};
@@ -37,7 +38,8 @@ impl DiskFile {
         let _ = self.0.written.keeper.set(thread);
     }
 
-    /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than `most`.
+    /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than
+    /// `most`.
     pub(super) fn look_ahead(&self, most: u64) {
         let Written { known, keeper, .. } = &self.0.written;
         let (Some(keeper), mut guard) = (keeper.get(), known.lock()) else { return };
@@ -67,8 +69,8 @@ impl DiskFile {
         let (Some((at, end, synced)), Ok(meta)) = (wanted, self.metadata()) else { return false };
         let is_written = if at < end {
             let piece = at..end.min(at + PIECE);
-            // The length first: what is only about to be written may leave the disk with a shorter one, after a kill and a loss of
-            // power, though the next process has seen this one (J18).
+            // The length first: what is only about to be written may leave the disk with a shorter one, after a kill
+            // and a loss of power, though the next process has seen this one (J18).
             let longer = if piece.end > meta.len() { self.set_len(piece.end) } else { Ok(()) };
             longer.and_then(|()| self.write_missing(&piece)).inspect_err(|_| {
                 // No room, or no disk any more.

@@ -1,9 +1,9 @@
 //! Taking a file out of the system's cache (J30 in `docs/journal.md`).
 //!
-//! After a write to the disk has failed, the cache shows what was to be written, as if it were there. Worse, where the file system had
-//! only reserved the space (ext4), it takes the page for one that the disk has: what is written to it later reaches the disk,
-//! a sync succeeds, and the place still reads as zeros when the cache is gone. Such a page is neither dirty nor mapped, so the
-//! system drops it when it is asked to, and the next read finds what the disk has.
+//! After a write to the disk has failed, the cache shows what was to be written, as if it were there. Worse, where the
+//! file system had only reserved the space (ext4), it takes the page for one that the disk has: what is written to it
+//! later reaches the disk, a sync succeeds, and the place still reads as zeros when the cache is gone. Such a page is
+//! neither dirty nor mapped, so the system drops it when it is asked to, and the next read finds what the disk has.
 
 use super::{Disk, DiskFile};
 use rustix::fs::{Advice, fadvise, fstatfs};
@@ -19,15 +19,16 @@ const TRIES: u32 = 4;
 const WINDOW: u64 = 1 << 30;
 
 impl DiskFile {
-    /// Takes the file out of the system's cache, so that it shows what the disk has. This process has mapped nothing of it, and has
-    /// locked it. What others have written, and what did not reach the disk yet, is written first; this writes nothing of its own.
+    /// Takes the file out of the system's cache, so that it shows what the disk has. This process has mapped nothing of
+    /// it, and has locked it. What others have written, and what did not reach the disk yet, is written first; this
+    /// writes nothing of its own.
     ///
     /// A file in memory stays as it is: it is nowhere else.
     ///
     /// # Errors
     ///
-    /// What the disk says, which is noted; [`io::ErrorKind::ResourceBusy`] if a part of the file stays in the cache, because another
-    /// program has mapped it.
+    /// What the disk says, which is noted; [`io::ErrorKind::ResourceBusy`] if a part of the file stays in the cache,
+    /// because another program has mapped it.
     pub(crate) fn forget_cached(&self) -> io::Result<()> {
         const RAMFS: u64 = 0x8584_58f6;
         let file = self.as_file();

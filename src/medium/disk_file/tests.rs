@@ -58,8 +58,8 @@ fn run(command: &str, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// ext4 on a loop device, whose file is on a file system in memory. When that is full, a write fails where nothing was before: so the
-/// file system's own blocks can be written, and new content cannot.
+/// ext4 on a loop device, whose file is on a file system in memory. When that is full, a write fails where nothing was
+/// before: so the file system's own blocks can be written, and new content cannot.
 struct Ext4 {
     dir: tempfile::TempDir,
     device: Option<String>,
@@ -124,7 +124,7 @@ impl Ext4 {
     }
 
     fn work(&self) {
-        // It is empty at once, whoever else has it open: a child of another test, between fork and exec.
+        // It is empty at once, even if another process has it open: a child of another test, between fork and exec.
         let ballast = self.dir.path().join("below/ballast");
         File::options().write(true).open(&ballast).and_then(|file| file.set_len(0)).unwrap();
         std::fs::remove_file(ballast).unwrap();
@@ -224,7 +224,8 @@ fn never_written(path: &Path) -> u64 {
     bytes
 }
 
-/// The disk fails while a pool with a journal grows, and then works. What was acknowledged by a sync is there, and stays.
+/// The disk fails while a pool with a journal grows, and then works. What was acknowledged by a sync is there, and
+/// stays.
 #[test]
 fn a_pool_keeps_what_was_synced_on_a_disk_that_fails_once() {
     let Some(disk) = Ext4::new() else { return };
@@ -295,7 +296,7 @@ fn with_a_journal_no_space_is_only_reserved() {
     pool.close().unwrap();
 }
 
-/// Whoever asks while a failure is being noted is told of it.
+/// A thread that asks while a failure is being noted is told of it.
 #[test]
 fn a_failure_is_noted_before_anybody_is_told() {
     use std::sync::mpsc::channel;
@@ -323,7 +324,7 @@ fn a_failure_is_noted_before_anybody_is_told() {
     let [full, broken] = [io::ErrorKind::StorageFull, io::ErrorKind::Other].map(io::Error::from);
     let fails = |call: Call| [&full, &broken].map(|error| call.fails_by(error));
     assert_eq!([Call::Write, Call::Sync, Call::Punch].map(fails), [[false, true], [true, true], [false, true]]);
-    // Who comes later learns of it, too.
+    // A hook that is set later is called, too.
     let (told, is_told) = channel();
     file.when_failed(move |failed| told.send(failed.doing).unwrap());
     assert_eq!(is_told.recv(), Ok("sync the pool"));
@@ -355,7 +356,8 @@ fn what_the_system_shows_after_a_failure_is_saved_in_a_new_file() {
     assert_eq!((0..20_000).find(|&key| tree.get(key * 7919 % 1_000_003) != Some(key)), None);
 }
 
-/// A part that was reserved, and never written, is written before a pool uses it; what the system only shows is forgotten.
+/// A part that was reserved, and never written, is written before a pool uses it; what the system only shows is
+/// forgotten.
 #[test]
 fn what_was_only_reserved_is_written() {
     let Some(disk) = Ext4::new() else { return };
@@ -451,7 +453,7 @@ fn whoever_takes_space_ahead_of_which_zeros_are_waits_for_nothing() {
     // The first pages of a small file, and its first length.
     assert!(waited <= 512 << 10 && syncs <= 2, "{waited}, {syncs}");
     assert_eq!(never_written(&disk.path("a")), 0);
-    // Without anybody who writes ahead, as a control: everything.
+    // Without a thread that writes ahead, as a control: everything.
     let alone = file_at(&disk.path("b"));
     alone.resize(8 * MIB).unwrap();
     alone.write_space_first().unwrap();
@@ -545,7 +547,8 @@ fn without_room_nothing_is_ahead_of_need_and_nobody_is_told() {
     assert!(take(at..at + MIB).unwrap() && file.write_ahead());
 }
 
-/// The thread is stopped when it has decided where to write zeros. Whoever takes that place, stores to it or cuts it off then waits.
+/// The thread is stopped when it has decided where to write zeros. A thread that takes that place, stores to it or cuts
+/// it off then waits.
 #[test]
 fn what_comes_while_zeros_are_about_to_be_written_waits_for_them() {
     use std::sync::mpsc::{channel, sync_channel};
@@ -603,8 +606,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Zeros are written ahead while others take space, store to it, give it back and cut the file, at any moment. Nothing that was stored
-/// is lost, also where nobody took the space before.
+/// Zeros are written ahead while others take space, store to it, give it back and cut the file, at any moment. Nothing
+/// that was stored is lost, also where nobody took the space before.
 #[test]
 fn zeros_ahead_of_need_are_never_written_over_content() {
     let Some(disk) = Ext4::new() else { return };

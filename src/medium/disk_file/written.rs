@@ -1,15 +1,16 @@
 //! Space that the disk has written before the pool uses it (J31 in `docs/journal.md`).
 //!
-//! ext4 reserves space without writing it, and notes with each extent whether it was ever written. If the first write to such a place
-//! fails, the note stays as it is, and the cache takes the place for written: what is written to it later, and synced without an
-//! error, reads as zeros after the next mount. So on ext4, the pool file of a journal has zeros, written back without an error,
-//! wherever an entry may name words. At the end of the file, a thread writes them [ahead of need](super::ahead). Whoever takes
-//! space that has none writes them: what it takes, and a little of what follows.
+//! ext4 reserves space without writing it, and notes with each extent whether it was ever written. If the first write
+//! to such a place fails, the note stays as it is, and the cache takes the place for written: what is written to it
+//! later, and synced without an error, reads as zeros after the next mount. So on ext4, the pool file of a journal has
+//! zeros, written back without an error, wherever an entry may name words. At the end of the file, a thread writes them
+//! [ahead of need](super::ahead). A thread that takes space without zeros writes them: in what it takes, and in a
+//! little of what follows.
 //!
-//! - Zeros go where the file has a hole, or a place that was never written, and nowhere else: `parts` has all other places. Content goes
-//!   only where `parts` says so, or `parts` says so before. So no zeros are written over content.
-//! - `working` is held by whoever changes which places have space, or the length, until `known` says so. It is taken before `known`,
-//!   which is held for no call of the system.
+//! - Zeros go where the file has a hole, or a place that was never written, and nowhere else: `parts` has all other
+//!   places. Content goes only where `parts` says so, or `parts` says so before. So no zeros are written over content.
+//! - `working` is held by a thread that changes which places have space, or the length, until `known` says so. It is
+//!   taken before `known`, which is held for no call of the system.
 
 use super::{Disk, DiskFile, extents, is_room_missing};
 use crate::sync::Mutex;
@@ -23,7 +24,7 @@ use std::thread::Thread;
 pub(super) const PAGE: u64 = 4096;
 /// The least that is written ahead of need.
 pub(super) const LEAST: u64 = 64 << 10;
-/// The most that whoever takes space writes for the next one.
+/// The most that a thread that takes space writes beyond what it takes.
 const MOST: u64 = 1 << 20;
 /// How many zeros there are in memory.
 const ZEROS: u64 = 1 << 20;
@@ -32,7 +33,7 @@ const ZEROS: u64 = 1 << 20;
 pub(super) struct Written {
     pub(super) working: Mutex<()>,
     pub(super) known: Mutex<Option<Known>>,
-    /// Who writes ahead of need.
+    /// The thread that writes ahead of need.
     pub(super) keeper: OnceLock<Thread>,
 }
 
@@ -166,10 +167,11 @@ fn may_be_ext(file: &std::fs::File) -> bool {
 }
 
 impl DiskFile {
-    /// From now on, new space is written before it is used, on file systems where that matters. Nothing of the file is mapped.
+    /// From now on, new space is written before it is used, on file systems where that matters. Nothing of the file is
+    /// mapped.
     ///
-    /// A place with space that was never written has nothing but zeros, or what a write that failed has left in the cache, which
-    /// the log has, too: it is forgotten, and the place is written.
+    /// A place with space that was never written has nothing but zeros, or what a write that failed has left in the
+    /// cache, which the log has, too: it is forgotten, and the place is written.
     ///
     /// # Errors
     ///
@@ -203,13 +205,13 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Makes sure that whole pages have space that was written, and that the next ones, up to `most`, are written ahead of need. False
-    /// where that does not matter, and the space is to be reserved.
+    /// Makes sure that whole pages have space that was written, and that the next ones, up to `most`, are written ahead
+    /// of need. False where that does not matter, and the space is to be reserved.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`] and the like, and then the file has the space that it had, or less ahead of need; what the
-    /// disk says, which is noted.
+    /// [`io::ErrorKind::StorageFull`] and the like, and then the file has the space that it had, or less ahead of need;
+    /// what the disk says, which is noted.
     pub(crate) fn take_written(&self, pages: &Range<u64>, most: u64) -> io::Result<bool> {
         let Written { working, known, .. } = &self.0.written;
         let touched = touched(pages.start, pages.end);
@@ -250,8 +252,8 @@ impl DiskFile {
         }
     }
 
-    /// Writes zeros where a range was never written, and waits for that. If there is no room for all of it, the file has the space
-    /// that it had. The caller has locked `working`.
+    /// Writes zeros where a range was never written, and waits for that. If there is no room for all of it, the file
+    /// has the space that it had. The caller has locked `working`.
     pub(super) fn write_missing(&self, range: &Range<u64>) -> io::Result<()> {
         let known = &self.0.written.known;
         let touched_range = touched(range.start, range.end);

@@ -9,8 +9,8 @@ use std::io;
 
 /// The unit in which the pool file is read and written.
 const PAGE: u64 = 4096;
-/// How many bytes of entries are put into the order of their pages at a time: the more, the fewer pages are written more
-/// than once. With what sorts them, they take twice as much memory.
+/// How many bytes of entries are put into the order of their pages at a time: the more, the fewer pages are written
+/// more than once. With what sorts them, they take twice as much memory.
 const AT_ONCE: usize = 64 << 20;
 /// How many adjacent pages are read and written at a time.
 const RUN: u64 = 64;

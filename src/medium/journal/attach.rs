@@ -1,4 +1,4 @@
-//! The journal of a mapped pool file: where its log and its ring are, and who looks after them.
+//! The journal of a mapped pool file: where its log and its ring are, and which threads look after them.
 
 use super::beside::{belong_to_those_of, in_its_place, with_ending};
 use super::engine::{Engine, JournalStat};
@@ -35,8 +35,8 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Opens the journal of a pool file that this process has locked, and of which nothing is mapped. The file then shows what the
-    /// pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
+    /// Opens the journal of a pool file that this process has locked, and of which nothing is mapped. The file then
+    /// shows what the pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
     pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
         let (mut log, mut has_lost) = (find_log(path, true)?, false);
@@ -100,7 +100,8 @@ impl Attached {
         Ok(Self { engine, mode: Journal::Each, keeper, recovered, process: Process::this() })
     }
 
-    /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in use.
+    /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in
+    /// use.
     pub(crate) fn look(
         path: &Path,
         pool: &DiskFile,
@@ -151,7 +152,8 @@ impl Attached {
         self.engine.sync_and_look()
     }
 
-    /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next process.
+    /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next
+    /// process.
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.engine.settle()?;
         let ring = self.engine.ring.memory();
@@ -161,7 +163,8 @@ impl Attached {
         Ok(())
     }
 
-    /// Waits with `sync` until the length that the pool file has now is on the disk. From then on, flushes may name what is in it.
+    /// Waits with `sync` until the length that the pool file has now is on the disk. From then on, flushes may name
+    /// what is in it.
     pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.engine.resize(len, sync)
     }
@@ -238,8 +241,8 @@ fn what_is(file: &DiskFile) -> &'static str {
     if open::is_log(file) { "the log of another pool" } else { "no log" }
 }
 
-/// Whether a pool was closed in order, or was never opened since it got its journal: then its log and its ring had nothing that the
-/// pool's file lacks.
+/// Whether a pool was closed in order, or was never opened since it got its journal: then its log and its ring had
+/// nothing that the pool's file lacks.
 pub(crate) fn was_settled(path: &Path, marker: &Marker) -> Result<bool, Fault> {
     Ok(marker.settled || find_log(path, false)?.is_some_and(|log| open::is_new_log_of(&log, marker.uuid)))
 }
@@ -280,8 +283,8 @@ fn first_rings(
     Ok(found)
 }
 
-/// Applies a log of the first form, and the ring that goes with it, to the pool file, and makes a log of this form in its place. Tells
-/// whether there was no such ring, though the pool was not closed in order.
+/// Applies a log of the first form, and the ring that goes with it, to the pool file, and makes a log of this form in
+/// its place. Tells whether there was no such ring, though the pool was not closed in order.
 fn give_up_first(
     path: &Path,
     (pool, marker): (&DiskFile, Marker),
@@ -322,12 +325,12 @@ fn believe(
     Ok(Marker::read(pool).map_err(Fault::io("read"))?.unwrap_or(marker))
 }
 
-/// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. Whoever may use the pool's file may use
-/// it, and nobody else. A file with other content is left as it is.
+/// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. The users that may use the
+/// pool's file may use the log, and nobody else. A file with other content is left as it is.
 pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
     make_log(path, pool, uuid, len, |log, part| match find_log(path, false) {
-        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from a
-        // removal.
+        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from
+        // a removal.
         Ok(Some(other)) if open::is_empty_log_of(&other, uuid) => std::fs::rename(part, log),
         _ => std::fs::hard_link(part, log),
     })

@@ -1,4 +1,4 @@
-//! The files beside a pool's file: what they are called, and who may use them.
+//! The files beside a pool's file: what they are called, and which users may use them.
 
 use crate::error::{ErrorKind, Fault};
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
@@ -20,7 +20,7 @@ pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
     let mut mode = Mode::from_raw_mode(meta.mode()) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
     let owner = (own.uid() != meta.uid()).then(|| Uid::from_raw(meta.uid()));
     let group = (own.gid() != meta.gid()).then(|| Gid::from_raw(meta.gid()));
-    // The pool may be somebody else's, who lets others use it.
+    // The pool may belong to another user, and others may be allowed to use it.
     let _ = fchown(file, owner, None);
     if fchown(file, None, group).is_err() {
         mode -= Mode::RWXG;
@@ -28,8 +28,8 @@ pub(super) fn belong_to_those_of(file: &File, pool: &File) -> io::Result<()> {
     Ok(fchmod(file, mode)?)
 }
 
-/// The fault, if it says that a ring is not there, and something else is in its place: an operator who sees a file there, and reads that
-/// there is none, would give up what it has.
+/// The fault, if it says that a ring is not there, and something else is in its place: an operator who sees a file
+/// there, and reads that there is none, would give up what the file has.
 pub(super) fn in_its_place(fault: Fault, pool: &File) -> Fault {
     let ErrorKind::RingLost { path } = fault.kind() else { return fault };
     let Ok(there) = std::fs::symlink_metadata(path) else { return fault };

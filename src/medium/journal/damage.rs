@@ -1,8 +1,8 @@
 //! Whether a log ends where it seems to (J26): damage looks as its end does.
 //!
-//! After a loss of power, frames may be whole behind one that is torn. So a whole frame shows nothing by itself. But each frame
-//! says up to where the log was on the disk when it was written: if that is behind the end, the end was on the disk, and
-//! what is there now is damaged.
+//! After a loss of power, frames may be whole behind one that is torn. So a whole frame shows nothing by itself. But
+//! each frame says up to where the log was on the disk when it was written: if that is behind the end, the end was on
+//! the disk, and what is there now is damaged.
 
 use super::disk::Disk;
 use super::frame::{ENTRY, Frame, HEAD, Head, Mark, OnDisk};
@@ -34,8 +34,9 @@ pub(super) fn is_missing(known: OnDisk, header: &Header, end: Mark) -> Option<Be
     (missing || newer).then_some(Beyond { position: known.synced })
 }
 
-/// Looks for a frame behind the end of a log which shows that this place was on the disk, or that a newer header was. `cells`: as
-/// many entries as one sync can write at most (J27). Says up to where the log was there, and the latest epoch of such frames.
+/// Looks for a frame behind the end of a log which shows that this place was on the disk, or that a newer header was.
+/// `cells`: as many entries as one sync can write at most (J27). Says up to where the log was there, and the latest
+/// epoch of such frames.
 pub(super) fn behind<F: Disk>(file: &F, header: &Header, end: Mark, cells: u64) -> io::Result<Option<(Beyond, u64)>> {
     let Header { region, start, .. } = *header;
     // The frames of the sync behind the end say too little, those of the next one do not.

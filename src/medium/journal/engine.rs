@@ -52,7 +52,7 @@ pub(crate) struct Engine<F, R> {
     start: AtomicU64,
     /// Where the part of the log ends that is on the disk.
     durable: Mutex<Mark>,
-    /// What the one who writes the log needs; `None` while somebody does.
+    /// What the leader, the thread that writes the log, needs; `None` while a thread leads.
     lead: Mutex<Option<Lead>>,
     /// The leader has come further, or is not leading any more.
     changed: Condvar,
@@ -60,9 +60,9 @@ pub(crate) struct Engine<F, R> {
     pub(super) applied: Mutex<Applied>,
     /// The length that the region should have, for which there is room in the file.
     wanted: AtomicU64,
-    /// One sync of the log at a time: the system reports an error to one of those who wait only.
+    /// One sync of the log at a time: the system reports an error to only one of the threads that wait.
     syncing: Mutex<()>,
-    /// The same for the pool file.
+    /// One sync of the pool file at a time, for the same reason as `syncing`.
     syncing_pool: Mutex<()>,
     /// Pages of the pool file that nobody uses.
     released: Mutex<Vec<Released>>,
@@ -88,7 +88,7 @@ pub(super) struct Threads {
     pub(super) checkpoint: Thread,
 }
 
-/// What the one who writes the log needs.
+/// What the leader, the thread that writes the log, needs.
 pub(super) struct Lead {
     /// The end of the log.
     pub(super) end: Mark,
@@ -100,8 +100,9 @@ pub(super) struct Lead {
 
 /// What was applied to the pool file.
 pub(super) struct Applied {
-    /// The part of the log before this place. A checkpoint begins here, not at the log's start: else the file would show
-    /// what is older than what this process found in it, and pages to which it has not stored yet are those of the file.
+    /// The part of the log before this place. A checkpoint begins here, not at the log's start: else the file would
+    /// show what is older than what this process found in it, and pages to which it has not stored yet are those of the
+    /// file.
     until: Mark,
     pub(super) marker: Marker,
 }
@@ -228,8 +229,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Waits with `sync` until the pool file's new length is on the disk. From then on entries may name words of it: an open
-    /// takes an entry of no words of the pool for damage.
+    /// Waits with `sync` until the pool file's new length is on the disk. From then on entries may name words of it: an
+    /// open takes an entry of no words of the pool for damage.
     pub(crate) fn resize(&self, len: u64, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.sync_pool_with(sync).map_err(|fault| self.fail(fault))?;
         self.len.store(len, Ordering::Release);
@@ -288,7 +289,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         failed.map_or(Ok(()), |error| Err(Fault::io("give space of the pool back")(error)))
     }
 
-    /// Says who looks after the journal from now on.
+    /// Sets the threads that look after the journal from now on.
     pub(super) fn is_kept_by(&self, threads: Threads) {
         let _ = self.threads.set(threads);
     }
@@ -348,8 +349,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
         let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
-        // After a failure, a thread with an earlier position finds the same room, or less (J13). Without one, a leader that has shut
-        // the ring since waits for this position.
+        // After a failure, a thread with an earlier position finds the same room, or less (J13). Without one, a leader
+        // that has shut the ring since waits for this position.
         if has_room || self.ring.has_room(position) {
             self.ring.fill(position, entry, load);
         }
@@ -389,8 +390,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.write_out(Replaces::Ring).and_then(|()| self.check_name())
     }
 
-    /// As [`sync`](Self::sync). If there is nothing to write, this looks all the same whether the next process would find the log and the
-    /// ring.
+    /// As [`sync`](Self::sync). If there is nothing to write, this looks all the same whether the next process would
+    /// find the log and the ring.
     pub(crate) fn sync_and_look(&self) -> io::Result<()> {
         let is_known = self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG) != 0;
         if !is_known && (self.log.is_gone() || self.ring.memory().is_gone()) && !self.pool.is_gone() {
@@ -442,7 +443,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
     }
 
-    /// Lets those who wait look again.
+    /// Lets the threads that wait look again.
     fn wake(&self) {
         // A thread that has waited must have seen what has changed, or be waiting by now.
         drop(self.lead.lock());
@@ -472,7 +473,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64, replaces: Replaces) -> io::Result<()> {
         let mut lead = self.lead.lock();
         loop {
-            // What is done is done, whatever failed after it; but a failure may be the reason why there is nothing to do.
+            // What is done is done, whatever failed after it; but a failure may be the reason why there is nothing to
+            // do.
             self.check()?;
             if done() {
                 return Ok(());
@@ -521,7 +523,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Closes the journal (J13).
     fn fail(&self, fault: Fault) -> io::Error {
         self.note(&fault);
-        // Whoever waits must see it.
+        // A thread that waits must see it.
         drop(self.lead.lock());
         self.changed.notify_all();
         self.failure.get().map_or_else(|| io::Error::other("left out"), Failure::error)
@@ -545,12 +547,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
         }
-        // Another ring may have taken the place of that one meanwhile. From here on, a leader that replaces the ring sees the failure.
+        // Another ring may have taken the place of that one meanwhile. From here on, a leader that replaces the ring
+        // sees the failure.
         note();
     }
 
-    /// Applies the part of the log that is on the disk to the pool file, and forgets it. Called by one thread at a time, which
-    /// also makes the log longer.
+    /// Applies the part of the log that is on the disk to the pool file, and forgets it. Called by one thread at a
+    /// time, which also makes the log longer.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
         let applied = self.apply(&mut self.applied.lock(), true);
         let wanted = applied.and_then(|done| self.want_more(done));
@@ -581,8 +584,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.punch_released()
     }
 
-    /// Applies the part of the log that is on the disk to the pool file. `forget`: whether the pool file is synced, and the
-    /// log's start moved.
+    /// Applies the part of the log that is on the disk to the pool file. `forget`: whether the pool file is synced, and
+    /// the log's start moved.
     pub(super) fn apply(&self, applied: &mut Applied, forget: bool) -> Result<Done, Fault> {
         self.check().map_err(Fault::io("go on"))?;
         let end = *self.durable.lock();
@@ -634,8 +637,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         })
     }
 
-    /// Makes room for a longer log, if a checkpoint of much of the log had more to write to the pool file: the longer the part,
-    /// the more of its entries are in the same pages. If there is no room, the log stays as it is.
+    /// Makes room for a longer log, if a checkpoint of much of the log had more to write to the pool file: the longer
+    /// the part, the more of its entries are in the same pages. If there is no room, the log stays as it is.
     fn want_more(&self, Done { region, part, written }: Done) -> Result<(), Fault> {
         let len = region * 2;
         if written <= part || part < region / 4 || len > MOST || self.wanted.load(Ordering::Relaxed) != region {
@@ -677,7 +680,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         OnDisk { synced: self.ring.synced(), sequence: self.sequence.load(Ordering::Acquire) }
     }
 
-    /// The position up to which the log was synced, if that was not written through in the ring, and nothing was flushed since.
+    /// The position up to which the log was synced, if that was not written through in the ring, and nothing was
+    /// flushed since.
     pub(crate) fn unvouched(&self) -> Option<u64> {
         let synced = self.ring.synced();
         (synced != self.vouched.load(Ordering::Acquire) && self.ring.next() == synced).then_some(synced)
@@ -688,7 +692,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.vouching.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later (J28).
+    /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later
+    /// (J28).
     pub(crate) fn vouch(&self) -> io::Result<()> {
         self.check()?;
         // Nobody notes more meanwhile, which would be overwritten.
@@ -749,7 +754,7 @@ impl Failure {
     }
 }
 
-/// The one who writes the log.
+/// The leader: the thread that writes the log.
 pub(super) struct Leading<'e, F: Disk, R: Memory> {
     engine: &'e Engine<F, R>,
     /// There until it is given back.
@@ -784,7 +789,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
                 position += 1;
             }
             if position == lead.end.position {
-                // The one whom this waits for may wait for room.
+                // The thread that this waits for may wait for room.
                 if spins == 0 && lead.end.position > engine.ring.synced() {
                     Self::sync_all(engine, lead)?;
                 }

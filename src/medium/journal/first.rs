@@ -1,7 +1,8 @@
-//! The first form of log and ring ("BRISLOG1"), which builds before this one wrote: it is applied to the pool file, and given up.
+//! The first form of log and ring ("BRISLOG1"), which builds before this one wrote: it is applied to the pool file, and
+//! given up.
 //!
-//! The frames have fewer words. The ring lies in memory under the names of the boot, and of the log's device and inode; its cells
-//! have no check:
+//! The frames have fewer words. The ring lies in memory under the names of the boot, and of the log's device and inode;
+//! its cells have no check:
 //!
 //! ```text
 //! head     | "BRISRING" | uuid | uuid | epoch | boot | number of cells | device, inode of the log |
@@ -179,7 +180,8 @@ mod tests {
         frame
     }
 
-    /// What an old build leaves that is killed: three entries in the log, and two in the ring, behind one that is missing.
+    /// What an old build leaves that is killed: three entries in the log, and two in the ring, behind one that is
+    /// missing.
     fn killed() -> (SimDisk, SimDisk, Vec<AtomicU64>) {
         let fate = Arc::new(Fate::endless());
         let (pool, log) = (SimDisk::new(&fate, LEN), SimDisk::new(&fate, REGION + REGION_LEN));

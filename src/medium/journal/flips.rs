@@ -1,4 +1,5 @@
-//! One wrong bit anywhere in the marker, the log or the ring: an open is refused, or everything is there that must be (J22 to J28).
+//! One wrong bit anywhere in the marker, the log or the ring: an open is refused, or everything is there that must be
+//! (J22 to J28).
 
 use super::engine::Engine;
 use super::header::{REGION, Seat};

@@ -102,8 +102,8 @@ impl Body {
         self.bytes.resize(HEAD, 0);
     }
 
-    /// Adds an entry, as a ring has it. What names no words of one line of a pool of `len` bytes is left out: it is damage, and
-    /// would be damage of the log.
+    /// Adds an entry, as a ring has it. What names no words of one line of a pool of `len` bytes is left out: it is
+    /// damage, and would be damage of the log.
     pub(super) fn push(&mut self, entry: u64, len: u64, words: impl Iterator<Item = u64>) {
         if let Some(known) = Entry::decode(entry, len) {
             self.bytes.extend_from_slice(&entry.to_le_bytes());
@@ -181,8 +181,8 @@ impl Head {
         Mark { at: self.mark.at + self.len(), position: self.mark.position + u64::from(self.positions) }
     }
 
-    /// Whether the frame may be one: it has positions, and no more than a sync gives it, so that nobody can ask for more memory
-    /// than that takes.
+    /// Whether the frame may be one: it has positions, and no more than a sync gives it, so that nobody can ask for
+    /// more memory than that takes.
     pub(super) fn is_sane(&self) -> bool {
         let body = u64::from(self.body);
         self.positions > 0 && body.is_multiple_of(8) && body <= POSITIONS * ENTRY as u64

@@ -99,8 +99,8 @@ impl Owner {
     }
 }
 
-/// Notes what is on the disk, of the log with this salt. A kill leaves one of the two copies whole. What an earlier epoch has
-/// noted stays true.
+/// Notes what is on the disk, of the log with this salt. A kill leaves one of the two copies whole. What an earlier
+/// epoch has noted stays true.
 pub(super) fn note(words: &[AtomicU64], salt: u64, known: OnDisk) {
     for copy in ON_DISK {
         words[copy + 2].store(0, Ordering::Relaxed);

@@ -95,8 +95,8 @@ pub(super) struct Header {
     pub(super) region: Region,
     /// The number of the checkpoint that moved `start` last.
     pub(super) number: u64,
-    /// Chosen at random for each log. It is part of each frame's checksum: so nobody who chooses what the pool holds can
-    /// choose it such that it looks like a frame.
+    /// Chosen at random for each log. It is part of each frame's checksum: so content of the pool cannot be chosen such
+    /// that it looks like a frame.
     pub(super) salt: u64,
 }
 

@@ -1,10 +1,11 @@
 //! Rings in shared memory: whose they are, and how one is removed that nobody needs.
 //!
-//! A process that closes its pool removes its ring. A ring stays if the process was killed, and then the next open takes it over, or
-//! the pool is deleted, and nobody ever will. `/dev/shm` does not tell the one from the other: the name has the pool's uuid, the head
-//! says which epoch of its log it belongs to, and neither says where the pool is. Nor does the boot of the machine: what lies in memory
-//! ends with it, so a ring that names another one is a container's. So a ring is proven to be of no use only if it has nothing: a
-//! process was killed when it had made the file. Whatever else is removed, somebody names it.
+//! A process that closes its pool removes its ring. A ring stays if the process was killed, and then the next open
+//! takes it over, or the pool is deleted, and nobody ever will. `/dev/shm` does not tell the one from the other: the
+//! name has the pool's uuid, the head says which epoch of its log it belongs to, and neither says where the pool is.
+//! Nor does the boot of the machine: what lies in memory ends with it, so a ring that names another one is a
+//! container's. So a ring is proven to be of no use only if it has nothing: a process was killed when it had made the
+//! file. Whatever else is removed, somebody names it.
 
 use super::first;
 use super::head::Owner;
@@ -181,8 +182,8 @@ impl RingInMemory {
         Ok(locks.lines().any(|lock| lock.split_ascii_whitespace().any(|word| word == name)))
     }
 
-    /// Removes it, if it is what it was when it was looked at, nobody uses it, and it is this user's. The caller knows that nobody needs
-    /// it.
+    /// Removes it, if it is what it was when it was looked at, nobody uses it, and it is this user's. The caller knows
+    /// that nobody needs it.
     ///
     /// # Errors
     ///
@@ -219,14 +220,15 @@ impl RingInMemory {
     }
 }
 
-/// A promise of the system that no process has a file open to write to it: neither one that has mapped it, nor one that another
-/// container hides.
+/// A promise of the system that no process has a file open to write to it: neither one that has mapped it, nor one that
+/// another container hides.
 struct Lease<'f>(&'f File);
 
 impl<'f> Lease<'f> {
     fn take(file: &'f File) -> Result<Self, Kept> {
         const SET_SIGNAL: libc::c_int = 10;
-        // Whoever opens the file meanwhile has this process told, by a signal that is ignored unless it is asked for; the usual one ends it.
+        // If another process opens the file meanwhile, the system tells this one by a signal. This signal is ignored
+        // unless it is asked for; the usual one would end the process.
         // SAFETY: the command takes a number.
         let chosen = unsafe { libc::fcntl(file.as_raw_fd(), SET_SIGNAL, libc::SIGURG) };
         if chosen != 0 {
@@ -274,8 +276,8 @@ fn nothing_or_other(memory: &SharedFile) -> RingSays {
     if is_nothing { RingSays::Nothing } else { RingSays::Other }
 }
 
-/// What the name of a ring says: the uuid, and device and inode of the log if there are any. `bristlecone-UUID.ring`, `.ring.NUMBER`, and
-/// `bristlecone-UUID-DEVICE-INODE.ring`.
+/// What the name of a ring says: the uuid, and device and inode of the log if there are any. `bristlecone-UUID.ring`,
+/// `.ring.NUMBER`, and `bristlecone-UUID-DEVICE-INODE.ring`.
 fn named(name: &str) -> Option<([u64; 2], Option<[u64; 2]>)> {
     let (name, number) = name.strip_prefix("bristlecone-")?.split_once(".ring")?;
     let hex = |text: &str| {

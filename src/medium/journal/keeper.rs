@@ -1,5 +1,5 @@
-//! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, and writes space of the pool file
-//! ahead of need, out of the way of others. They sleep until there is something to do.
+//! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, and writes space of
+//! the pool file ahead of need, out of the way of others. They sleep until there is something to do.
 
 use super::Journal;
 use super::disk::Disk;
@@ -50,7 +50,7 @@ impl Keeper {
     ) -> io::Result<Self> {
         let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
         let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
-        // Errors close the journal, and are reported to whoever wants to change something.
+        // Errors close the journal, and are reported to every thread that wants to change something.
         let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));
         let (quiet, last) = (Cell::new(None::<(u64, Instant)>), Cell::new(Instant::now()));
         let sync = move || {
@@ -73,7 +73,7 @@ impl Keeper {
                     (None, _) => quiet.set(None),
                 }
             }
-            // Whoever sets the mode wakes this thread, too: nothing is due then.
+            // A thread that sets the mode wakes this thread, too: nothing is due then.
             if period.is_some_and(|period| last.get().elapsed() >= period) || engine_of_sync.is_filling() {
                 let _ = engine_of_sync.sync();
                 last.set(Instant::now());

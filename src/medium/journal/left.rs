@@ -14,8 +14,9 @@ use std::io;
 /// How a pool with a journal is opened when what the last process left is not all there. See
 /// [`Options::recovery`](crate::Options::recovery).
 ///
-/// Each way on but the first gives something up for good: the pool is then as it was at one moment, and what came later is gone.
-/// Nothing is given up that a way does not name, and [`JournalStat::recovered`](super::JournalStat::recovered) says what was.
+/// Each way on but the first gives something up for good: the pool is then as it was at one moment, and what came later
+/// is gone. Nothing is given up that a way does not name, and [`JournalStat::recovered`](super::JournalStat::recovered)
+/// says what was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Recovery {
@@ -28,8 +29,8 @@ pub enum Recovery {
     /// The disk of the ring was away: what the ring has without a gap. For
     /// [`ErrorKind::RingUncertain`](crate::ErrorKind::RingUncertain).
     RingPrefix,
-    /// The disk of the ring was there all the time, and what the ring lacks are changes that were under way: all that the ring
-    /// has. For [`ErrorKind::RingUncertain`](crate::ErrorKind::RingUncertain).
+    /// The disk of the ring was there all the time, and what the ring lacks are changes that were under way: all that
+    /// the ring has. For [`ErrorKind::RingUncertain`](crate::ErrorKind::RingUncertain).
     RingAll,
     /// The log ends where it is damaged, and the ring may be missing, too. For
     /// [`ErrorKind::LogDamaged`](crate::ErrorKind::LogDamaged); keep a copy of the log first.
@@ -42,8 +43,8 @@ pub enum Recovery {
 pub enum RingPlace {
     /// A file beside the pool's, `NAME.ring`, which goes with it wherever it goes.
     Beside,
-    /// A file in memory, in `/dev/shm`: the disk has nothing to write for it. It is lost with the machine, and with a container
-    /// whose memory it is.
+    /// A file in memory, in `/dev/shm`: the disk has nothing to write for it. It is lost with the machine, and with a
+    /// container whose memory it is.
     InMemory,
 }
 
@@ -63,8 +64,8 @@ pub struct Recovered {
     pub from_ring: u64,
     /// Entries that threads had not completed when they were killed: of changes that never returned.
     pub incomplete: u64,
-    /// Entries of the ring that do not count, because others before them did not reach the disk before a loss of power; or
-    /// because they were given up.
+    /// Entries of the ring that do not count, because others before them did not reach the disk before a loss of power;
+    /// or because they were given up.
     pub given_up: u64,
     /// The ring was not there, or was given up: what was flushed and not synced is lost.
     pub without_ring: bool,
@@ -228,7 +229,8 @@ fn count(
             true => return uncertain(),
             false => all,
         },
-        // A cell that lacks may be that of a thread that was killed, or one that a disk which was taken out does not have.
+        // A cell that lacks may be that of a thread that was killed, or one that a disk which was taken out does not
+        // have.
         _ if is_same_boot && !holes.is_empty() && holds(Rule::Gap) => return uncertain(),
         _ if is_same_boot || !holds(Rule::Prefix) => all,
         // After a loss of power, any of the cells may lack: what has no gap is a moment of the pool.

@@ -1,5 +1,5 @@
-//! The marker: what the pool file says about its journal. It is no part of the pool's content, so it can be read before the
-//! log is applied. The diagram is in `docs/journal.md`.
+//! The marker: what the pool file says about its journal. It is no part of the pool's content, so it can be read before
+//! the log is applied. The diagram is in `docs/journal.md`.
 
 use super::disk::Disk;
 use super::sealed::{seal, unseal};
@@ -56,8 +56,8 @@ impl Marker {
         pool.write_through(PLACE.start, &self.encode())
     }
 
-    /// Makes sure that the disk says what the marker shows, of a pool that was closed: its process may have been killed before that.
-    /// From then on no log is needed.
+    /// Makes sure that the disk says what the marker shows, of a pool that was closed: its process may have been killed
+    /// before that. From then on no log is needed.
     pub(super) fn confirm<F: Disk>(&self, pool: &F) -> Result<(), Fault> {
         self.write_through(pool).map_err(Fault::io("write to the pool"))
     }

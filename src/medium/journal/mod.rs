@@ -1,6 +1,7 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J32, and what a cut at each step leaves.
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J32, and what a cut at each step
+//! leaves.
 
 #![cfg_attr(
     any(not(target_os = "linux"), bristlecone_loom),
@@ -67,27 +68,27 @@ use std::time::Duration;
 ///
 /// # Complexity
 ///
-/// A sync writes what was flushed since the last one to the log, and waits for one `fdatasync`, which all threads share that
-/// wait at the same time. A change that comes while a sync is under way is made durable by the next one.
+/// A sync writes what was flushed since the last one to the log, and waits for one `fdatasync`, which all threads share
+/// that wait at the same time. A change that comes while a sync is under way is made durable by the next one.
 ///
 /// # Crash consistency
 ///
-/// Whatever is chosen, a change that has returned survives the process, and [`Pool::sync`](crate::Pool::sync) makes everything
-/// so far survive the machine. What survives a crash of the machine is always the pool as it was at one moment, at the last
-/// sync or later: changes are never lost out of order, and each is there whole or not at all.
+/// Whatever is chosen, a change that has returned survives the process, and [`Pool::sync`](crate::Pool::sync) makes
+/// everything so far survive the machine. What survives a crash of the machine is always the pool as it was at one
+/// moment, at the last sync or later: changes are never lost out of order, and each is there whole or not at all.
 ///
-/// Other threads see a change before it is on the disk, also with [`Each`](Self::Each): a thread that must not act upon what
-/// a loss of power may take back calls `sync` first. (This is *buffered durable linearizability*.)
+/// Other threads see a change before it is on the disk, also with [`Each`](Self::Each): a thread that must not act upon
+/// what a loss of power may take back calls `sync` first. (This is *buffered durable linearizability*.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
-    /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a call that
-    /// might have changed something and has not, if what others have changed is not on the disk yet.
+    /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a
+    /// call that might have changed something and has not, if what others have changed is not on the disk yet.
     Each,
-    /// No change waits for the disk; a thread of the pool syncs, and pauses for this time, which is at least 1 ms, in between.
-    /// So a change is on the disk after this time and what the disk takes for a sync; for two, if one was under way when the
-    /// change was made. Under load, a sync may take longer than the time that is given here.
+    /// No change waits for the disk; a thread of the pool syncs, and pauses for this time, which is at least 1 ms, in
+    /// between. So a change is on the disk after this time and what the disk takes for a sync; for two, if one was
+    /// under way when the change was made. Under load, a sync may take longer than the time that is given here.
     Every(Duration),
-    /// No change waits for the disk; what is written is synced when [`Pool::sync`](crate::Pool::sync) is called, when the pool
-    /// is closed, and when the ring is getting full.
+    /// No change waits for the disk; what is written is synced when [`Pool::sync`](crate::Pool::sync) is called, when
+    /// the pool is closed, and when the ring is getting full.
     OnRequest,
 }

@@ -1,5 +1,5 @@
-//! loom models of the journal: threads that append against one that syncs, a ring that is full, failures, and several who sync at
-//! once. What is in the log is compared with what was promised.
+//! loom models of the journal: threads that append against one that syncs, a ring that is full, failures, and several
+//! threads that sync at once. What is in the log is compared with what was promised.
 //!
 //! What the model does not branch at (a file, flags of the models) is shared at once by all threads.
 
@@ -372,7 +372,7 @@ fn loom_journal_sync_of_one_who_waits_for_room() {
     sync_of_one_who_waits_for_room(None);
 }
 
-/// Who waits for room is not told of it by the leader, who waits for its cell.
+/// A thread that waits for room is not told of it by the leader, which waits for that thread's cell.
 #[test]
 #[should_panic]
 fn loom_journal_leader_that_wakes_nobody_is_found_wrong() {
@@ -457,7 +457,7 @@ fn failure_of_a_checkpoint(left_out: Option<Rule>) {
     );
 }
 
-/// A checkpoint fails while a leader waits for the cell of one who waits for room.
+/// A checkpoint fails while a leader waits for the cell of a thread that waits for room.
 #[test]
 fn loom_journal_failure_of_a_checkpoint_beside_a_leader() {
     failure_of_a_checkpoint(None);

@@ -77,8 +77,8 @@ pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fa
     marker.write_through(pool).map_err(Fault::io("write to the pool"))
 }
 
-/// The marker of a pool, for its log. A pool that was closed in order takes any log that was never used: the one that it had was
-/// removed, and this one was made in its place.
+/// The marker of a pool, for its log. A pool that was closed in order takes any log that was never used: the one that
+/// it had was removed, and this one was made in its place.
 pub(crate) fn fitting<F: Disk>(pool: &F, log: &F, marker: Marker) -> Result<Marker, Fault> {
     let header = header(log, marker.uuid)?;
     if !marker.settled || header.life.epoch > FIRST {
@@ -148,8 +148,8 @@ pub(super) struct Opening {
     pub(super) path: String,
 }
 
-/// Opens the journal of a pool. `left` is the ring that the last process has left, if there is one. `renew` makes of it the one
-/// that is used from now on, of which it tells the seat, when all that it has is in the log.
+/// Opens the journal of a pool. `left` is the ring that the last process has left, if there is one. `renew` makes of it
+/// the one that is used from now on, of which it tells the seat, when all that it has is in the log.
 ///
 /// When it returns, the pool file shows what counts, and no later open will take back any of it.
 pub(super) fn open<F: Disk, R: Memory>(
@@ -163,8 +163,8 @@ pub(super) fn open<F: Disk, R: Memory>(
     let found = header(&log, marker.uuid)?;
     let len = pool.len().map_err(Fault::io("inspect"))?;
     if holds(Rule::HeaderAgain) {
-        // The cache may show what an error, or a kill, kept from the disk. Then only the other twin is there, and frames
-        // must not be written to a place that it says is in use.
+        // The cache may show what an error, or a kill, kept from the disk. Then only the other twin is there, and
+        // frames must not be written to a place that it says is in use.
         noting(left.as_ref(), || found.write_again(&log).and_then(|()| log.sync()).map_err(writing()))?;
     }
     let again = |frame: &Frame<'_>| {
@@ -191,7 +191,8 @@ pub(super) fn open<F: Disk, R: Memory>(
         Some(ring) if is_ring => (ring, None),
         other => renewed(other).map(|(ring, seat)| (ring, Some(seat)))?,
     };
-    // A pool that was closed in order asks for no ring until its marker is taken back, and then for the one that the header names.
+    // A pool that was closed in order asks for no ring until its marker is taken back, and then for the one that the
+    // header names.
     let is_last = marker.settled && holds(Rule::RingBeforeMarker);
     if holds(Rule::Unsettled) {
         // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
@@ -286,8 +287,8 @@ fn noting<R: Memory, T>(ring: Option<&R>, work: impl FnOnce() -> Result<T, Fault
     })
 }
 
-/// Calls `store` for each word that a closed pool's file lacks, and changes nothing: for looking at it. Tells how much of the
-/// journal is in use.
+/// Calls `store` for each word that a closed pool's file lacks, and changes nothing: for looking at it. Tells how much
+/// of the journal is in use.
 pub(super) fn look<F: Disk, R: Memory>(
     (pool, marker): (&F, &Marker),
     log: &F,

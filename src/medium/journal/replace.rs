@@ -10,7 +10,8 @@ use crate::error::Fault;
 use crate::random::random;
 
 impl<F: Disk, R: Memory> Leading<'_, F, R> {
-    /// Goes on with another ring if the next process would not find the one that is used. Then an epoch begins, as with an open.
+    /// Goes on with another ring if the next process would not find the one that is used. Then an epoch begins, as with
+    /// an open.
     pub(super) fn replace_ring(&mut self, replaces: Replaces) -> Result<(), Fault> {
         let (engine, _) = self.parts();
         if replaces == Replaces::Not && holds(Rule::ReplacesAlone) {

@@ -1,6 +1,7 @@
 //! The ring: what was flushed and is not in the log yet, in memory that outlives the process.
 //!
-//! The diagram of a cell and the invariants J1 to J5, and J22, are in `docs/journal.md`. What a ring begins with is in `head.rs`.
+//! The diagram of a cell and the invariants J1 to J5, and J22, are in `docs/journal.md`. What a ring begins with is in
+//! `head.rs`.
 
 use super::frame::{Body, Entry, OnDisk};
 use super::head;
@@ -31,8 +32,8 @@ pub(crate) trait Memory: Send + Sync + Sized + 'static {
     /// Whether the next process will not find it.
     fn is_gone(&self) -> bool;
 
-    /// As many words in place of these, which are gone, all of them 0; and the seat that is free for them. The next process does not
-    /// find them before they are [named](Self::name).
+    /// As many words in place of these, which are gone, all of them 0; and the seat that is free for them. The next
+    /// process does not find them before they are [named](Self::name).
     fn another(&self) -> io::Result<(Self, Seat)>;
 
     /// Lets the next process find what [`another`](Self::another) has made, also after a loss of power.
@@ -136,8 +137,8 @@ impl<R: Memory> Ring<R> {
     /// For a thread that fills the cell of a position with room, and for the leader.
     #[inline]
     fn now(&self) -> &Cells<R> {
-        // SAFETY: it is what `held` has, or had when the caller began. That is dropped by `replace` only, which the leader calls when
-        // each position with room is filled, and before others get room.
+        // SAFETY: it is what `held` has, or had when the caller began. That is dropped by `replace` only, which the
+        // leader calls when each position with room is filled, and before others get room.
         unsafe { &*self.now.load(Ordering::Acquire) }
     }
 
@@ -156,21 +157,22 @@ impl<R: Memory> Ring<R> {
         Arc::clone(&self.held.lock())
     }
 
-    /// Lets no more positions be filled. Returns which one is the first of those: all below have a cell, or get one when there is
-    /// room, and nobody touches a cell when they are filled.
+    /// Lets no more positions be filled. Returns the first position that is not filled: all below have a cell, or get
+    /// one when there is room, and no thread touches a cell once they are filled.
     pub(super) fn shut(&self) -> u64 {
         if !holds(Rule::Shut) {
             return self.next();
         }
         self.limit_to(0);
-        // A thread that takes a position after this finds the limit. One that has taken its position before may find it, too, and waits
-        // until the next limit.
+        // A thread that takes a position after this finds the limit. One that has taken its position before may find
+        // it, too, and waits until the next limit.
         let first = self.next.0.fetch_add(0, Ordering::AcqRel) & !CLOSED;
         self.limit_to(first);
         first
     }
 
-    /// Goes on with other memory, of an epoch with another nonce. The ring is shut, and all that was filled is in the log.
+    /// Goes on with other memory, of an epoch with another nonce. The ring is shut, and all that was filled is in the
+    /// log.
     pub(super) fn replace(&self, memory: R, nonce: u64) {
         assert_eq!(cells(memory.words().len()), self.cells(), "another ring has as many cells");
         let cells = Arc::new(Cells { memory, nonce });
@@ -406,8 +408,8 @@ impl Sum {
 /// For each word of a cell, and for its position, and for `where`.
 const KEYS: [u64; 10] = keys();
 
-/// Odd numbers of which no multiple by a power of two is near to 0, so that the sum of a word with one bit more or less differs by
-/// more than the lower half holds.
+/// Odd numbers of which no multiple by a power of two is near to 0, so that the sum of a word with one bit more or less
+/// differs by more than the lower half holds.
 const fn keys() -> [u64; 10] {
     let (mut keys, mut found, mut state) = ([0; 10], 0, 0u64);
     while found < keys.len() {

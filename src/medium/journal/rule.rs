@@ -30,7 +30,7 @@ pub(super) enum Rule {
     GrownWrite,
     /// J13: a leader does not wait for what a failure may have dropped.
     LeaderLooks,
-    /// Whoever waits for room is woken when there is some.
+    /// A thread that waits for room is woken when there is some.
     Wake,
     /// What is said to be on the disk is there already.
     SyncedLast,

@@ -1,5 +1,5 @@
-//! Words with a checksum in the last one: the header of the log, the marker of the pool file, and what the head of a ring says whose
-//! it is.
+//! Words with a checksum in the last one: the header of the log, the marker of the pool file, and what the head of a
+//! ring says whose it is.
 
 use super::frame::word;
 

@@ -1,4 +1,5 @@
-//! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to J21, J32).
+//! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to
+//! J21, J32).
 
 use super::beside::{belong_to_those_of, with_ending};
 use super::disk::Disk;
@@ -59,8 +60,8 @@ const SHORT: u64 = 2;
 impl SharedFile {
     #[inline]
     pub(super) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the words of the mapping, page-aligned, alive as long as `self`; other mappings of the file cannot make
-        // atomic accesses undefined.
+        // SAFETY: the words of the mapping, page-aligned, alive as long as `self`; other mappings of the file cannot
+        // make atomic accesses undefined.
         unsafe { self.words.as_ref() }
     }
 }
@@ -101,8 +102,8 @@ pub(crate) struct RingFile {
 }
 
 impl RingFile {
-    /// The ring of a pool that is at a seat, if there is one; also one that is damaged, or of another pool. Files of other users are
-    /// none.
+    /// The ring of a pool that is at a seat, if there is one; also one that is damaged, or of another pool. Files of
+    /// other users are none.
     pub(super) fn find(home: &Home, seat: Seat, write: bool) -> Result<Option<Self>, Fault> {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
         let Some(file) = existing(&home.place(seat), home.file.as_file(), access)? else { return Ok(None) };
@@ -175,8 +176,8 @@ impl RingFile {
     /// Makes a ring of a file that has nothing, durably.
     fn make(home: &Home, seat: Seat, path: &Path, file: DiskFile, count: usize) -> io::Result<Self> {
         belong_to_those_of(file.as_file(), home.file.as_file())?;
-        // Zeros, not a hole: that could not be filled if the file system is full. Nor what is reserved and not written, which
-        // may stay so after an error (J31).
+        // Zeros, not a hole: that could not be filled if the file system is full. Nor what is reserved and not written,
+        // which may stay so after an error (J31).
         file.resize(0)?;
         super::open::zero(&file, 0, count as u64 * 8)?;
         if !seat.in_memory {
@@ -339,7 +340,7 @@ pub(super) fn existing(path: &Path, pool: &File, access: OFlags) -> Result<Optio
     };
     let inspecting = || Fault::io("inspect the ring");
     let meta = file.metadata().map_err(inspecting())?;
-    // Whoever may write to the pool's file may say what it holds, and nobody else.
+    // The users that may write to the pool's file may say what it holds, and nobody else.
     let is_trusted = [user(), pool.metadata().map_err(inspecting())?.uid(), 0].contains(&meta.uid());
     if !(meta.is_file() && is_trusted) {
         return Ok(None);

@@ -186,7 +186,7 @@ impl SimDisk {
         file.cached = file.durable.clone();
     }
 
-    /// The same file on a machine of its own.
+    /// A copy of this file, on a machine of its own.
     pub(super) fn copy(&self, fate: &Arc<Fate>) -> Self {
         let file = self.file.lock().clone();
         Self { fate: Arc::clone(fate), file: Arc::new(Mutex::new(file)), touched: Arc::default(), room: u64::MAX }

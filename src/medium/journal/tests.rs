@@ -41,7 +41,7 @@ struct World {
     states: Vec<Vec<u64>>,
     /// The state at this place, or a later one, must be there after a loss of power.
     synced: usize,
-    /// The same, while the power is there.
+    /// The state at this place, or a later one, must be there while the power is there.
     filled: usize,
     random: Random,
     /// Whether lives are short and alike, so that frames of one take the places of another's.
@@ -353,8 +353,8 @@ fn what_was_synced_is_there_after_crashes_of_all_kinds_in_a_row() {
     }
 }
 
-/// A page that is taken into use, and released, and taken again, until a crash. A word elsewhere says what the page has. Returns
-/// how often its space was given back.
+/// A page that is taken into use, and released, and taken again, until a crash. A word elsewhere says what the page
+/// has. Returns how often its space was given back.
 fn page(seed: u64) -> u32 {
     const SAYS: u64 = 64;
     const PAGE: std::ops::Range<u64> = 4096..8192;
@@ -440,8 +440,8 @@ fn a_length_is_on_the_disk_before_the_log_names_what_is_in_it() {
     assert!((0..100).any(|seed| !has_grown(seed, false)), "nothing is found without the sync");
 }
 
-/// A log that grows, a page that is given back, and a close, on disks of which one write, sync or cut fails, and nothing after it.
-/// Whether that has closed the journal, how many of them there were, and how long the log became.
+/// A log that grows, a page that is given back, and a close, on disks of which one write, sync or cut fails, and
+/// nothing after it. Whether that has closed the journal, how many of them there were, and how long the log became.
 fn on_broken_disks(number: u64) -> (bool, u64, u64) {
     alone();
     let mut world = World::new(1);
@@ -523,7 +523,8 @@ fn found_without(rule: Rule, histories: u64, history: fn(u64)) -> Option<u64> {
     found
 }
 
-/// Whatever is in the files and in the ring: an open succeeds, and then so does the next one, or it fails with an error.
+/// Whatever is in the files and in the ring: an open succeeds, and then so does the next one, or it fails with an
+/// error.
 #[test]
 fn hostile_bytes_are_an_error_or_a_state() {
     alone();

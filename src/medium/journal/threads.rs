@@ -1,4 +1,5 @@
-//! Threads for real: on a pool whose ring is full all the time. Files are copied meanwhile, which is what a loss of power leaves.
+//! Threads for real: on a pool whose ring is full all the time. Files are copied meanwhile, which is what a loss of
+//! power leaves.
 
 use super::{Journal, Recovery};
 use crate::pool::Pool;
@@ -14,7 +15,8 @@ fn open(path: &Path, mode: Journal, recovery: Recovery) -> Pool {
     Pool::options().capacity(16 << 20).journal(mode).recovery(recovery).open(path).unwrap()
 }
 
-/// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before `least`.
+/// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before
+/// `least`.
 fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
     let dir = tempfile::tempdir().unwrap();
     let copied = dir.path().join("copy");

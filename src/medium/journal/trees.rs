@@ -1,8 +1,8 @@
-//! Whole trees on a disk that is cut: real pools with small leaves whose words are journaled, cut wherever a process can be
-//! killed and wherever a machine can go down, opened again, and compared with a model.
+//! Whole trees on a disk that is cut: real pools with small leaves whose words are journaled, cut wherever a process
+//! can be killed and wherever a machine can go down, opened again, and compared with a model.
 //!
-//! A cut at a moment is a copy of both files and of the ring. So one run of a history is cut everywhere: after each sector
-//! that is written, before and after each sync, and after each position that is taken, filled or half filled.
+//! A cut at a moment is a copy of both files and of the ring. So one run of a history is cut everywhere: after each
+//! sector that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
 use super::engine::{Engine, Holes};
 use super::head::Owner;
@@ -34,7 +34,8 @@ const UUID: [u64; 2] = [7, 8];
 const FEW: u64 = 16;
 const MANY: u64 = 64;
 const REGION: u64 = 8192;
-/// The sizes of pools and of their segments: as those of other checks, and with segments of which whole pages are given back.
+/// The sizes of pools and of their segments: as those of other checks, and with segments of which whole pages are given
+/// back.
 const SMALL: (u64, u64) = (POOL, 1024);
 const PAGES: (u64, u64) = (POOL + (72 << 10), 4096);
 
@@ -225,7 +226,7 @@ impl Machine {
         Self { fate, pool, log, ring, is_lost, boot: self.boot }
     }
 
-    /// The same machine.
+    /// This machine, by other handles to its files.
     fn copy_of_handles(&self) -> Self {
         let (pool, log, ring) = (self.pool.clone(), self.log.clone(), self.ring.clone());
         Self { fate: Arc::clone(&self.fate), pool, log, ring, is_lost: false, boot: self.boot }
@@ -258,7 +259,7 @@ impl Machine {
             self.log.becomes(&log);
             self.ring.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
-        // The same state of a machine always has the same future.
+        // A state of a machine always has the same future.
         let nonce = self.log.hash();
         let recovery = if self.is_lost { Recovery::WithoutRing } else { Recovery::Whole };
         let terms = Terms { boot: self.boot, recovery };
@@ -437,7 +438,8 @@ impl Checker {
         opened.and_then(|()| fault.replace(Ok(())).map_err(|what| format!("and then {what}")))
     }
 
-    /// Runs a history, whose last operations are cut, in a machine whose `failing`th sync from then on fails; 0: none does.
+    /// Runs a history, whose last operations are cut, in a machine whose `failing`th sync from then on fails; 0: none
+    /// does.
     fn history(
         self: &Rc<Self>,
         history: &History,
@@ -632,8 +634,8 @@ fn what_is_given_back_and_used_again_on_a_cut_disk() {
     }
 }
 
-/// A change of one tree that has taken a position and does not fill it, while another thread changes another tree and syncs.
-/// Then it goes on, and everything is synced.
+/// A change of one tree that has taken a position and does not fill it, while another thread changes another tree and
+/// syncs. Then it goes on, and everything is synced.
 fn stalled(op: Op, words: u32) -> Result<(), String> {
     alone();
     let machine = Machine::new(MANY, SMALL);
@@ -672,7 +674,7 @@ fn stalled(op: Op, words: u32) -> Result<(), String> {
         STALL.set(Some(Box::new(move || {
             is_changed.set(others.update(1, 2).is_ok());
             let next = medium.engine.ring.next();
-            // It may find that it waits for one who never comes.
+            // It may find that it waits for a thread that never comes.
             let _ = medium.engine.lead(|leading| {
                 leading.write_out(next, Holes::Wait)?;
                 leading.sync()

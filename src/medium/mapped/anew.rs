@@ -1,7 +1,7 @@
 //! Putting a copy of a file in its place.
 //!
-//! After the disk has failed, the system may show what the disk does not have, and a later sync succeeds without writing it. It
-//! writes a new file, though: all of it is new.
+//! After the disk has failed, the system may show what the disk does not have, and a later sync succeeds without
+//! writing it. It writes a new file, though: all of it is new.
 
 use super::file::{self, Locked, Mapping};
 use super::{Mapped, sync_name};
@@ -20,14 +20,16 @@ const PIECE: usize = 1 << 20;
 const BLOCK: usize = 64 << 10;
 
 impl Mapped {
-    /// Puts a copy of what the system shows of a file in its place, durably, if `is_unsure` says of its first bytes that the disk may not
-    /// have it. Nothing is read through the file's extents, which the copy could share.
+    /// Puts a copy of what the system shows of a file in its place, durably, if `is_unsure` says of its first bytes
+    /// that the disk may not have it. Nothing is read through the file's extents, which the copy could share.
     ///
-    /// Cut: the old file is there, and perhaps a part of a copy beside it, `NAME.anew-...`, which nobody uses; or the new file.
+    /// Cut: the old file is there, and perhaps a part of a copy beside it, `NAME.anew-...`, which nobody uses; or the
+    /// new file.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`ErrorKind::OutOfSpace`](crate::ErrorKind::OutOfSpace); then the old file is there.
+    /// As [`open`](Self::open), and [`ErrorKind::OutOfSpace`](crate::ErrorKind::OutOfSpace); then the old file is
+    /// there.
     pub(crate) fn made_anew_if(path: &Path, is_unsure: impl Fn(&[u8]) -> bool) -> Result<(), Fault> {
         let old = file::open(path, Mapping::Write)?;
         let len = old.metadata().map_err(Fault::io("inspect"))?.len();

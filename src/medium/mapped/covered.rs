@@ -1,7 +1,9 @@
-//! The parts of a file in memory whose space was given back, and which the mapping therefore shows as zeros that are no file's.
+//! The parts of a file in memory whose space was given back, and which the mapping therefore shows as zeros that are no
+//! file's.
 //!
-//! A late reader may still look at words of a block that was given back; it finds out that they mean nothing only afterwards.
-//! On a file system in memory that look would take a page for the hole, and end the process with a signal if there is none.
+//! A late reader may still look at words of a block that was given back; it finds out that they mean nothing only
+//! afterwards. On a file system in memory that look would take a page for the hole, and end the process with a signal
+//! if there is none.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// No more parts of one file than this.
 const MOST: usize = 8192;
 
-/// No more parts of all files: each takes two mappings, of which a process may have some 65,000 (`vm.max_map_count`). The rest of the
-/// process keeps half of them: without any, its next allocation or thread would end it.
+/// No more parts of all files: each takes two mappings, of which a process may have some 65,000 (`vm.max_map_count`).
+/// The rest of the process keeps half of them: without any, its next allocation or thread would end it.
 const MOST_OF_ALL: usize = 16_384;
 
 /// How many parts there are of all files.
@@ -37,7 +39,8 @@ impl Drop for Covered {
 }
 
 impl Covered {
-    /// Calls `cover` for a range, and remembers it if that succeeds. Does nothing, and returns false, if there are too many.
+    /// Calls `cover` for a range, and remembers it if that succeeds. Does nothing, and returns false, if there are too
+    /// many.
     pub(super) fn add<E>(&self, range: Range<u64>, cover: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         let mut all = self.parts.lock();
         // Threads that add at once may go beyond by one each.

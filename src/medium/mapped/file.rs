@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 pub enum Mapping {
     /// For reading and writing, under an exclusive lock.
     Write,
-    /// For reading only, under a shared lock. What an open after a crash repairs stays in the memory of this process, and
-    /// changes are refused.
+    /// For reading only, under a shared lock. What an open after a crash repairs stays in the memory of this process,
+    /// and changes are refused.
     Read,
     /// For changing a pool whose file is only read, under a shared lock: all stores, and repairs after a crash,
     /// stay in the memory of this process, and disappear with the mapping.
@@ -195,7 +195,7 @@ fn sync_directory(directory: &Path, file: &Path) -> io::Result<()> {
         return Err(io::Error::other("the disk has failed"));
     }
     match File::open(directory) {
-        // Who may make files in a directory may not be allowed to read it.
+        // A user that may make files in a directory may not be allowed to read it.
         #[cfg(target_os = "linux")]
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(rustix::fs::syncfs(File::open(file)?)?),
         directory => {
@@ -212,7 +212,7 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
     regular(path, &file)?;
     let meta = file.metadata().map_err(|e| refused(path, "inspect", e))?;
     if mapping == Mapping::Write && meta.permissions().readonly() {
-        // The superuser could still write to it: whoever took the permission away meant the content to stay.
+        // The superuser could still write to it: the user who took the permission away meant the content to stay.
         let why = "nobody has permission to write to its file, and that holds for root, too; give it (chmod u+w), or only \
                    read the pool";
         return Err(ErrorKind::ReadOnly { why }.into());
@@ -320,8 +320,8 @@ fn lock(file: &File, mapping: Mapping) -> Result<(), Fault> {
     }
 }
 
-/// Makes sure that the space is reserved; returns the offset from which on it was not, or may still not be: some file systems
-/// cannot reserve (network, FUSE, ext3). There, space is taken by whoever stores.
+/// Makes sure that the space is reserved; returns the offset from which on it was not, or may still not be: some file
+/// systems cannot reserve (network, FUSE, ext3). There, the stores take the space.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &DiskFile, at: u64, len: u64) -> io::Result<Option<u64>> {
     reserve_by(file.as_file(), at, len, |at, len| file.allocate(at, len))
@@ -351,9 +351,9 @@ fn reserve_by(
     Ok(Some(hole))
 }
 
-/// Asks that a block of a new file, which is empty, takes space once and not each time that it is written: a file system that
-/// copies on write (btrfs) may have no space for that then, and a store to a mapping ends the process. It has no checksums of
-/// such a file either. Where it refuses, a file is as any other.
+/// Asks that a block of a new file, which is empty, takes space once and not each time that it is written: a file
+/// system that copies on write (btrfs) may have no space for that then, and a store to a mapping ends the process. It
+/// has no checksums of such a file either. Where it refuses, a file is as any other.
 #[cfg(target_os = "linux")]
 pub(in crate::medium) fn write_in_place(file: &File) {
     use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};

@@ -1,4 +1,5 @@
-//! Mappings of files on Linux: where huge pages fit, and with durable file-system metadata where the system offers that.
+//! Mappings of files on Linux: where huge pages fit, and with durable file-system metadata where the system offers
+//! that.
 
 use super::Reach;
 use super::places::Place;
@@ -25,7 +26,8 @@ pub(super) enum How {
     /// All stores reach the file, and its metadata are durable without `msync`. Only where the file system has direct
     /// access.
     Synchronous,
-    /// The same, for reading only.
+    /// The file is only read, and its metadata are durable without `msync`. Only where the file system has direct
+    /// access.
     SynchronousToRead,
     /// All stores reach the file.
     Shared,
@@ -59,11 +61,12 @@ impl How {
     }
 }
 
-/// A file that is mapped at the beginning of addresses that are reserved for it, so that more of it can be mapped behind.
+/// A file that is mapped at the beginning of addresses that are reserved for it, so that more of it can be mapped
+/// behind.
 ///
-/// What is reserved and not mapped cannot be accessed, and takes nothing but addresses. Only what is mapped counts where the
-/// system promises no more memory than it has. If it needs more, it reserves what lies behind (see [`places`](super::places)): it
-/// never moves, and one address is enough to find all words.
+/// What is reserved and not mapped cannot be accessed, and takes nothing but addresses. Only what is mapped counts
+/// where the system promises no more memory than it has. If it needs more, it reserves what lies behind (see
+/// [`places`](super::places)): it never moves, and one address is enough to find all words.
 pub(in crate::medium) struct FileMap {
     start: *mut c_void,
     how: How,
@@ -75,8 +78,8 @@ pub(in crate::medium) struct FileMap {
     set_aside: SetAside,
     /// Up to here, addresses behind may be reserved later.
     most: u64,
-    /// The place where it begins, unless the system chose the address, and those at which it did not fit. They are free when
-    /// the addresses are.
+    /// The place where it begins, unless the system chose the address, and those at which it did not fit. They are free
+    /// when the addresses are.
     _places: Vec<Place>,
 }
 
@@ -88,7 +91,8 @@ impl FileMap {
         Ok(map)
     }
 
-    /// Maps the first `len` bytes of a file, and reserves some more addresses, such that it can grow as far as `reach` says.
+    /// Maps the first `len` bytes of a file, and reserves some more addresses, such that it can grow as far as `reach`
+    /// says.
     ///
     /// # Errors
     ///
@@ -115,8 +119,8 @@ impl FileMap {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::OutOfMemory`] if there are no addresses for that; any error of the system. Then what was mapped still
-    /// is, and nothing else.
+    /// [`io::ErrorKind::OutOfMemory`] if there are no addresses for that; any error of the system. Then what was mapped
+    /// still is, and nothing else.
     pub(super) fn extend(&self, file: &File, len: usize) -> io::Result<()> {
         let (protection, flags) = self.how.flags();
         self.add(len, |start, from, len| {
@@ -124,7 +128,8 @@ impl FileMap {
                 self.how.check(file, from, len).map_err(addresses::refused)?;
             }
             let map = || {
-                // SAFETY: addresses that are reserved for this mapping and behind what is mapped, so nobody accesses them.
+                // SAFETY: addresses that are reserved for this mapping and behind what is mapped, so nobody accesses
+                // them.
                 unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, from as u64) }
             };
             map().inspect_err(|_| self.lose(from))?;
@@ -192,8 +197,8 @@ impl FileMap {
         self.set_aside.set(self.reserved.load(Ordering::Relaxed).saturating_sub(mapped) as u64);
     }
 
-    /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved. Nobody was told of
-    /// the bytes that go, so nobody accesses them.
+    /// Takes everything behind the page in which `len` bytes end out of the mapping. The addresses stay reserved.
+    /// Nobody was told of the bytes that go, so nobody accesses them.
     pub(super) fn take_back(&self, len: usize) {
         let (from, to) = (len.next_multiple_of(page()), self.mapped.load(Ordering::Relaxed));
         if from >= to {
@@ -209,12 +214,13 @@ impl FileMap {
         }
     }
 
-    /// Puts zeros that are no file's in place of everything behind the page in which `len` bytes end. A thread that has looked at the
-    /// length before, and accesses a word only now, still finds memory: what it stores there is lost.
+    /// Puts zeros that are no file's in place of everything behind the page in which `len` bytes end. A thread that has
+    /// looked at the length before, and accesses a word only now, still finds memory: what it stores there is lost.
     ///
     /// # Errors
     ///
-    /// The error of the system, which promises no more memory, say; then the mapping may be shorter, and all of it is there.
+    /// The error of the system, which promises no more memory, say; then the mapping may be shorter, and all of it is
+    /// there.
     pub(super) fn cut(&self, len: usize) -> io::Result<()> {
         /// Few addresses, where they are limited.
         const PIECE: usize = 64 << 20;
@@ -229,7 +235,8 @@ impl FileMap {
             let _ = unsafe { munmap(elsewhere, to - at) };
             self.mapped.store(at, Ordering::Release);
             let start = self.start.wrapping_byte_add(at);
-            // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and zeros are as good as anything else.
+            // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and zeros are as good as
+            // anything else.
             let cut = unsafe { mmap_anonymous(start, to - at, both, flags | MapFlags::FIXED) };
             cut.inspect_err(|_| self.lose(at))?;
             to = at;
@@ -237,8 +244,9 @@ impl FileMap {
         Ok(())
     }
 
-    /// Notes that addresses from an offset on may not be reserved any more: a mapping over them has failed, and the system may
-    /// have unmapped what was there before. They are another thread's by now, or nobody's, and are never used or unmapped again.
+    /// Notes that addresses from an offset on may not be reserved any more: a mapping over them has failed, and the
+    /// system may have unmapped what was there before. They are another thread's by now, or nobody's, and are never
+    /// used or unmapped again.
     fn lose(&self, from: usize) {
         self.reserved.store(from, Ordering::Relaxed);
         self.count();
@@ -250,7 +258,8 @@ impl FileMap {
         (range.start <= range.end && range.end <= mapped).then(|| self.start.wrapping_byte_add(range.start as usize))
     }
 
-    /// Shows zeros in a range of whole pages, instead of the file, to those who still read there. What is stored there is lost.
+    /// Shows zeros in a range of whole pages, instead of the file, to threads that still read there. What is stored
+    /// there is lost.
     ///
     /// # Errors
     ///
@@ -260,8 +269,8 @@ impl FileMap {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // Also for stores. The pool makes none, but its medium may have another owner.
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and loading zeros is as good as loading
-        // anything else.
+        // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and loading zeros is as good
+        // as loading anything else.
         unsafe { mmap_anonymous(start, (range.end - range.start) as usize, both, flags) }?;
         Ok(())
     }
@@ -278,8 +287,9 @@ impl FileMap {
         Ok(())
     }
 
-    /// Asks for huge pages in a range, from now on. A hint. File systems on a disk then take the space of a whole huge page where
-    /// one word of it is stored, and of the next one: so it is for files in memory, and for what is used as a whole.
+    /// Asks for huge pages in a range, from now on. A hint. File systems on a disk then take the space of a whole huge
+    /// page where one word of it is stored, and of the next one: so it is for files in memory, and for what is used as
+    /// a whole.
     pub(super) fn prefer_huge(&self, range: &std::ops::Range<u64>) {
         if let Some(start) = self.part(range).filter(|_| matches!(self.how, How::Shared | How::Private)) {
             // SAFETY: exactly what is mapped; the advice changes no content.
@@ -287,11 +297,11 @@ impl FileMap {
         }
     }
 
-    /// Brings whole huge pages of a file on a disk into its cache, such that they can be stored to. All of them has space. A hint:
-    /// some file systems follow it.
+    /// Brings whole huge pages of a file on a disk into its cache, such that they can be stored to. All of them has
+    /// space. A hint: some file systems follow it.
     ///
-    /// Through another mapping: what asks for huge pages once asks for them as long as it is mapped, also when a part of them was
-    /// given back.
+    /// Through another mapping: what asks for huge pages once asks for them as long as it is mapped, also when a part
+    /// of them was given back.
     pub(super) fn cache_huge(&self, file: &File, range: &std::ops::Range<u64>) {
         if self.how != How::Shared {
             return;
@@ -313,9 +323,9 @@ impl FileMap {
         let _ = unsafe { munmap(start, len) };
     }
 
-    /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a private
-    /// mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells the first caller what the disk could not
-    /// take, and nobody later.
+    /// Lets go of the pages of a range that are in the file's cache, once what was stored to them is written. Not for a
+    /// private mapping, whose stores would be gone. `write` writes them, as a sync does: the system tells the first
+    /// caller what the disk could not take, and nobody later.
     pub(super) fn forget(
         &self,
         file: &File,
@@ -351,8 +361,8 @@ impl FileMap {
         }
     }
 
-    /// Replaces whole huge pages of a private mapping, whose file has no data there, by memory that is no file's: it is filled in
-    /// huge pages, and a first store need not copy a page of zeros.
+    /// Replaces whole huge pages of a private mapping, whose file has no data there, by memory that is no file's: it is
+    /// filled in huge pages, and a first store need not copy a page of zeros.
     ///
     /// # Errors
     ///
@@ -362,7 +372,8 @@ impl FileMap {
         let start = self.part(&range).filter(|_| range.start.is_multiple_of(HUGE_PAGE));
         let start = start.expect("whole huge pages of the mapping");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: a part of this very mapping, which shows zeros and goes on to; words in it are only accessed atomically.
+        // SAFETY: a part of this very mapping, which shows zeros and goes on to; words in it are only accessed
+        // atomically.
         unsafe { mmap_anonymous(start, len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         // Only a hint.
         // SAFETY: exactly the part that was mapped; the advice changes no content.
@@ -397,8 +408,8 @@ fn whole_pages(bytes: u64) -> Option<usize> {
     usize::try_from(bytes).ok()?.checked_next_multiple_of(page())
 }
 
-/// Reserves addresses for a mapping of `least` bytes, in whole pages, and for its growth. They begin where huge pages fit, if there is
-/// room for one. Returns how many bytes there are, and the places.
+/// Reserves addresses for a mapping of `least` bytes, in whole pages, and for its growth. They begin where huge pages
+/// fit, if there is room for one. Returns how many bytes there are, and the places.
 fn reserve(least: usize, reach: Reach) -> io::Result<(*mut c_void, usize, Vec<Place>)> {
     let refused = addresses::refused;
     let certain = whole_pages(reach.certain).ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?.max(least);

@@ -1,8 +1,9 @@
-//! Where mappings that grow begin: far from each other, and far from where the system puts what it places itself. So nearly always,
-//! a mapping can grow where it is, and has to set little aside for that.
+//! Where mappings that grow begin: far from each other, and far from where the system puts what it places itself. So
+//! nearly always, a mapping can grow where it is, and has to set little aside for that.
 //!
-//! The places divide a range of addresses into equal parts. They are taken in the order in which each lies in the middle between two
-//! that were taken before: of a thousand mappings, each has a thousandth of the range behind it, 48 GiB of 128 TiB.
+//! The places divide a range of addresses into equal parts. They are taken in the order in which each lies in the
+//! middle between two that were taken before: of a thousand mappings, each has a thousandth of the range behind it, 48
+//! GiB of 128 TiB.
 //!
 //! A place is only a suggestion. What lies there already stays, and another place is taken.
 
@@ -40,8 +41,8 @@ impl Place {
 
     /// The address: a multiple of a huge page.
     pub(super) fn address(&self) -> usize {
-        // From a quarter to five eighths of all addresses. Programs and their heaps lie before or behind, at the beginning or from two
-        // thirds on; and so do allocators that choose their addresses.
+        // From a quarter to five eighths of all addresses. Programs and their heaps lie before or behind, at the
+        // beginning or from two thirds on; and so do allocators that choose their addresses.
         let all = addresses::all() as usize;
         // As the system does, each process begins at random.
         let shuffle = (addresses::sample() >> 12) as u32;

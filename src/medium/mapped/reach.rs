@@ -6,7 +6,8 @@
 pub(crate) struct Reach {
     /// No further than this. Addresses for it are reserved when they are needed.
     pub(crate) most: u64,
-    /// So many addresses are set aside at once, if they are but a small part of those that are left. 0: in proportion to the file.
+    /// So many addresses are set aside at once, if they are but a small part of those that are left. 0: in proportion
+    /// to the file.
     pub(crate) likely: u64,
     /// So many addresses are set aside in any case.
     pub(crate) certain: u64,
@@ -26,7 +27,8 @@ impl Reach {
     /// What is set aside at least for a file that may grow.
     const LEAST: u64 = 64 << 20;
 
-    /// How far a mapping of a file of `len` bytes may reach. One that is only read grows only by what an open repairs in memory.
+    /// How far a mapping of a file of `len` bytes may reach. One that is only read grows only by what an open repairs
+    /// in memory.
     pub(super) fn of_file(self, len: u64, is_read: bool) -> Self {
         let left = crate::addresses::left();
         let most = self.most.max(self.certain).min(len.saturating_add(left)).max(len);

@@ -1,13 +1,14 @@
 //! Stores to what was reserved that cannot run out of space.
 //!
-//! A file system takes the space of the whole *folio* of its cache in which a page lies, when the page is stored to. A folio may be
-//! as long as a huge page, of which the file has a part only: the rest is a hole. Then the disk may be too full for a store to
-//! what was reserved, and the system ends the process with a signal. The first read makes a folio: an access to the
-//! mapping, or that of another program that copies the file. So:
+//! A file system takes the space of the whole *folio* of its cache in which a page lies, when the page is stored to. A
+//! folio may be as long as a huge page, of which the file has a part only: the rest is a hole. Then the disk may be too
+//! full for a store to what was reserved, and the system ends the process with a signal. The first read makes a folio:
+//! an access to the mapping, or that of another program that copies the file. So:
 //!
 //! - What was reserved is stored to, in a way that reports errors, before it counts as reserved.
-//! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages there are
-//!   stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the rest of the folio has space, too.
+//! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages
+//!   there are stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the
+//!   rest of the folio has space, too.
 
 use super::pages::HUGE_PAGE;
 use super::{Mapped, page};
@@ -23,7 +24,8 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages, or write others.
+    /// [`io::ErrorKind::StorageFull`], [`io::ErrorKind::OutOfMemory`]; what the disk says that cannot read the pages,
+    /// or write others.
     pub(super) fn make_storable(&self, pages: &Range<u64>) -> io::Result<()> {
         if pages.is_empty() {
             return Ok(());
@@ -50,8 +52,8 @@ impl Mapped {
         }
     }
 
-    /// Makes the ends of a reserved range storable, as far as a hole may follow there in the same folio. What lies from `done` on
-    /// is storable.
+    /// Makes the ends of a reserved range storable, as far as a hole may follow there in the same folio. What lies from
+    /// `done` on is storable.
     pub(super) fn hold_ends(&self, pages: &Range<u64>, done: u64) -> io::Result<()> {
         let page = page();
         let first = pages.start..(pages.start + page).min(pages.end);
@@ -65,7 +67,8 @@ impl Mapped {
         Ok(())
     }
 
-    /// Makes the pages beside a range that was given back storable, if they have space: the folio there may still be in one piece.
+    /// Makes the pages beside a range that was given back storable, if they have space: the folio there may still be in
+    /// one piece.
     pub(super) fn hold_beside(&self, pages: &Range<u64>) -> io::Result<()> {
         let page = page();
         let before = pages.start.saturating_sub(page)..pages.start;

@@ -427,7 +427,8 @@ fn what_is_given_back_can_be_stored_to_and_is_lost() {
     }
 }
 
-/// A thread may have looked at the length before a cut, and access a word after it, as the words show that were lent before.
+/// A thread may have looked at the length before a cut, and access a word after it, as the words show that were lent
+/// before.
 #[test]
 fn an_access_that_meets_a_cut_finds_memory() {
     for has_journal in [false, true] {
@@ -748,7 +749,7 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
             storable::failing::next(2, 1);
             assert_eq!(m.reserve(at, len).unwrap_err().raw_os_error(), Some(libc::EIO));
         }
-        // The folio was made by somebody who read the file: a smaller one takes its place.
+        // The folio was made by a process that read the file: a smaller one takes its place.
         storable::failing::next(1, 0);
         m.reserve(MIB, 4096).unwrap();
         put(&m, MIB, 7);
@@ -795,7 +796,7 @@ fn what_a_journal_is_not_told_itself_closes_it() {
     pool.shrink().unwrap();
     disk_file::tests::failing::next(1);
     assert!(pool.shrink().is_err());
-    // Whoever comes next is told, and so is the close: nothing of the log is given up.
+    // The next call is told, and so is the close: nothing of the log is given up.
     assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Journal { .. }));
     assert!(pool.shrink().is_err() && pool.close().is_err());
     assert!(std::fs::metadata(scratch.0.path().join("words.log")).is_ok());

@@ -4,7 +4,8 @@
 //! line 0   | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, or its record: 48 |
 //! ```
 //!
-//! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words points.
+//! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words
+//! points.
 
 use crate::byte_key::common_prefix;
 use crate::error::Broken;
@@ -119,9 +120,9 @@ impl<'a, M: Medium> ByteAccess<'a, M> {
         self.with_fence(at, <[u8]>::to_vec)
     }
 
-    /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share these
-    /// first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys come
-    /// into the leaf later.
+    /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share
+    /// these first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys
+    /// come into the leaf later.
     pub(super) fn head(self, at: u64, skip: usize, key: &[u8]) -> u64 {
         self.with_fence(at, |fence| match fence.get(..skip) {
             Some(prefix) => head(key, prefix),

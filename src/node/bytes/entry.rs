@@ -5,9 +5,9 @@
 //! reference   | fingerprint 8 | home 8 | offset of the record 48 |        0: no entry
 //! ```
 //!
-//! The length of a key takes seven bits of each byte, the lowest ones first; each byte but the last has its top bit set.
-//! The fingerprint is not 0. Fingerprint and home come from the hash of the key, so neither the first touch of a leaf nor
-//! a split needs to read records.
+//! The length of a key takes seven bits of each byte, the lowest ones first; each byte but the last has its top bit
+//! set. The fingerprint is not 0. Fingerprint and home come from the hash of the key, so neither the first touch of a
+//! leaf nor a split needs to read records.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;

@@ -35,8 +35,8 @@ pub struct ByteEdges {
 }
 
 impl ByteEdges {
-    /// The head of a key in the leaf, as [`ByteAccess::head`]; `None` if the fence key is damaged: it has less bytes than heads
-    /// skip.
+    /// The head of a key in the leaf, as [`ByteAccess::head`]; `None` if the fence key is damaged: it has less bytes
+    /// than heads skip.
     pub(crate) fn head(&self, key: &[u8]) -> Option<u64> {
         Some(access::head(key, self.low.get(..self.skip)?))
     }
@@ -64,7 +64,7 @@ pub struct ByteFence {
     pub(crate) skip: usize,
 }
 
-/// The same, with the record of a fence key that does not fit into the header, or 0.
+/// A fence key that is ready to be stored: with its record if it does not fit into the header, or else 0.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteLow<'l> {
     pub(super) fence: &'l ByteFence,
@@ -108,7 +108,7 @@ impl ByteFence {
         Self { key: first[..len].to_vec(), skip }
     }
 
-    /// The same fence key, or one that is longer, for a leaf with these keys.
+    /// This fence key, or one that is longer, for a leaf with these keys.
     pub(crate) fn skipping(self, keys: &[Vec<u8>]) -> Self {
         let longest = Self::between(&[], keys);
         let len = longest.skip.max(self.key.len());

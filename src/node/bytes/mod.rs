@@ -1,6 +1,7 @@
 //! Leaves of byte strings. A slot has the head of a key and points to the record of its key and its value.
 //!
-//! `docs/design.md`, section 3, has the lines of a leaf, the stores of each change, and the rule by which a slot counts.
+//! `docs/design.md`, section 3, has the lines of a leaf, the stores of each change, and the rule by which a slot
+//! counts.
 
 pub(crate) mod access;
 pub(crate) mod entry;
@@ -23,13 +24,13 @@ use entry::{ReadEntry, home, print, record, tag};
 pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan, ByteStrings};
 pub(crate) use range::ByteRange;
 
-/// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a long
-/// record.
+/// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a
+/// long record.
 ///
 /// # Source
 ///
-/// Bristlecone's own. Heads of eight bytes behind a common prefix are from FB+-tree (arXiv 2503.23397), fingerprints from
-/// FPTree (Oukid et al., SIGMOD 2016).
+/// Bristlecone's own. Heads of eight bytes behind a common prefix are from FB+-tree (arXiv 2503.23397), fingerprints
+/// from FPTree (Oukid et al., SIGMOD 2016).
 #[derive(Debug, Clone, Copy)]
 pub struct ByteLeaf<const SLOTS: usize = 36>;
 
@@ -80,8 +81,8 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
             .filter(move |(_, reference)| reference >> 48 == tag)
     }
 
-    /// Stores entries into empty slots that do not count yet, and records their fingerprints; returns the lines of slots
-    /// that it wrote to.
+    /// Stores entries into empty slots that do not count yet, and records their fingerprints; returns the lines of
+    /// slots that it wrote to.
     fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: impl Iterator<Item = Entry>) -> u64 {
         let mut empty = prints.empty::<SLOTS>();
         let mut lines = 0;

@@ -10,8 +10,8 @@ use crate::node::fingerprints::{Slots, each};
 use crate::node::unsorted::Pairs;
 use std::cmp::Ordering;
 
-/// Writes those of the `used` pairs whose keys lie in a span to the start of `out`, in ascending order, and returns their
-/// number.
+/// Writes those of the `used` pairs whose keys lie in a span to the start of `out`, in ascending order, and returns
+/// their number.
 pub(super) fn sorted<M: Medium>(
     pool: ByteAccess<'_, M>,
     at: u64,
@@ -39,8 +39,8 @@ pub(super) fn sorted<M: Medium>(
         }
         sort_by_records(pool, &mut sorted[..count]);
     }
-    // Only heads were compared with the ends of the span. An entry that has not the head of its key stays, because the read of its
-    // key reports it.
+    // Only heads were compared with the ends of the span. An entry that has not the head of its key stays, because the
+    // read of its key reports it.
     let records = pool.records();
     let has_its_head = |entry: &Entry| pool.head_of(at, skip, record(entry.1)) == entry.0;
     let below = |entry: &Entry, end: &[u8]| records.order_to(record(entry.1), end) == Ordering::Less;

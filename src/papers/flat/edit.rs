@@ -56,7 +56,7 @@ impl Writer {
 pub(crate) enum Heat<'h> {
     /// The leaves that were posted to it.
     Posts,
-    /// The writes of its leaves, of which this tells, by their offsets.
+    /// The writes of the leaves that this tells about, by their offsets.
     Writes(&'h dyn Fn(u64) -> u64),
 }
 

@@ -29,7 +29,7 @@ pub(super) fn child(id: usize, k: usize) -> usize {
     id * FAN + 1 + k
 }
 
-/// The inner node of which `id` is child `k`, and `k`. Not for the root.
+/// The inner node that has `id` as child `k`, and `k`. Not for the root.
 pub(super) fn above(id: usize) -> (usize, usize) {
     ((id - 1) / FAN, (id - 1) % FAN)
 }

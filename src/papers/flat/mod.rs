@@ -2,7 +2,7 @@
 //! place of the [volatile index](crate::index).
 //!
 //! ```text
-//! inner   ids 0, 1, 2 ... | root | level 1 | level 2 | ...      a node: 2m separators; child k of node i: i (2m + 1) + 1 + k
+//! inner   ids 0, 1, 2 ... | root | level 1 | level 2 | ...      a node: 2m separators; child k of i: i(2m + 1) + 1 + k
 //! places  ordinals 0, 1 ..| place | place | place | ...         where a parent is, and how large
 //! units   | parent | parent | a parent that was enlarged | ...  a parent: version, length, lows and leaves
 //! ```
@@ -245,8 +245,9 @@ impl FlatIndex {
         self.post_with(low, leaf, Heat::Posts);
     }
 
-    /// The same; `heat` tells which parents a rebuild enlarges. It is asked under the writer's lock, so it must not call
-    /// back.
+    /// Posts the leaf of `low`, in place of the old one if there is one. An empty index takes only the low 0. If there
+    /// is no room, nothing happens: then the index lags. `heat` tells which parents a rebuild enlarges. It is asked
+    /// under the writer's lock, so it must not call back.
     pub(crate) fn post_with(&self, low: u64, leaf: u64, heat: Heat<'_>) {
         let mut writer = self.writer.lock();
         // A forgotten index must learn all leaves, so a single one is not posted.

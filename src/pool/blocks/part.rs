@@ -55,7 +55,7 @@ impl Part {
         Self { segment, fresh: fresh.then_some(0), ..Self::default() }
     }
 
-    /// Takes the first free block, of which there is one. Also tells whether it was never handed out.
+    /// Takes the first free block; there must be one. Also tells whether it was never handed out.
     #[inline]
     pub(super) fn take(&mut self) -> (u32, bool) {
         while self.bits[self.first as usize] == 0 {

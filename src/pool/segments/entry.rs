@@ -86,7 +86,7 @@ impl SegmentEntry {
         self.kind as u64 | u64::from(self.tree) << TREE_AT | u64::from(self.unit / self.kind.scale()) << UNIT_AT
     }
 
-    /// The word for a segment of which so many parts are in use.
+    /// The word for a segment that has so many parts in use.
     pub(super) fn encode(self, parts: u64, segment: u32) -> u64 {
         let word = self.bare() | (parts - 1) << LENGTH_AT;
         word | check(word, segment) << CHECK_AT
@@ -112,7 +112,7 @@ fn check(word: u64, segment: u32) -> u64 {
     (word ^ u64::from(segment)).wrapping_add(0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
 }
 
-/// The bytes of a segment that are in use, of which there are `1 << shift`.
+/// The bytes that are in use in a segment of `1 << shift` bytes.
 #[inline]
 pub(super) fn length(word: u64, shift: u32) -> u64 {
     ((word & LENGTH) >> LENGTH_AT).wrapping_add(1) << (shift - Geometry::PARTS.trailing_zeros())

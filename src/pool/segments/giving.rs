@@ -26,7 +26,7 @@ impl Segments {
         punch(m, self.start(segment) + to, self.geometry.segment - to);
     }
 
-    /// Takes over a segment of which nobody has a block any more, and no durable word names one (P5).
+    /// Takes over a segment in which nobody has a block any more, and no durable word names a block (P5).
     pub(crate) fn retire<M: Medium>(&self, m: &M, segment: u32) {
         self.rest(m, &mut self.state.lock(), segment);
     }

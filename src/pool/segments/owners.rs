@@ -1,5 +1,5 @@
-//! Which segments each tree has: a list for each tree, through a word of each of its segments. So what is done with one tree
-//! takes no longer because there are others.
+//! Which segments each tree has: a list for each tree, through a word of each of its segments. So what is done with one
+//! tree takes no longer because there are others.
 
 use crate::error::Fault;
 use crate::memory::{Halves, Zeroed};
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 pub(super) struct Owners {
     /// The first segment of each tree that has any.
     first: HashMap<u16, u32>,
-    /// For each segment that has an owner: the one before it and the one behind it in its list, plus one; 0 at an end. Only
-    /// what is touched takes memory.
+    /// For each segment that has an owner: the one before it and the one behind it in its list, plus one; 0 at an end.
+    /// Only what is touched takes memory.
     links: Zeroed<Halves>,
 }
 

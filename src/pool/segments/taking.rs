@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use std::io;
 
 impl Segments {
-    /// Gives a class more space (P1 to P4): a segment of `wanted` bytes, or less if there is no more, but at least `least`. If
-    /// there is `own`, a segment that the class has and that is not whole, it is the one that gets this length.
+    /// Gives a class more space (P1 to P4): a segment of `wanted` bytes, or less if there is no more, but at least
+    /// `least`. If there is `own`, a segment that the class has and that is not whole, it is the one that gets this
+    /// length.
     pub(crate) fn grow<M: Medium>(
         &self,
         m: &M,
@@ -57,8 +58,8 @@ impl Segments {
         if own.is_none() {
             self.claim(state, segment);
         }
-        // From the half on, one page for the whole segment takes less time than the rest of the small ones. It takes more
-        // space, too, but the class is likely to need that.
+        // From the half on, one page for the whole segment takes less time than the rest of the small ones. It takes
+        // more space, too, but the class is likely to need that.
         let half = self.geometry.segment / 2;
         let is_large = is_whole || from < half && half <= to;
         if own.is_some() && is_large && state.collapsed != Some(segment) {
@@ -67,8 +68,8 @@ impl Segments {
         }
         self.put(m, state, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentAssign);
-        // The fence is for other threads that may take and commit blocks of the segment: their own fences do not wait for
-        // this flush.
+        // The fence is for other threads that may take and commit blocks of the segment: their own fences do not wait
+        // for this flush.
         m.fence(Step::SegmentAssign);
         state.used += to - from;
         Ok(Grown { segment, from, to, fresh })
@@ -148,8 +149,8 @@ impl Segments {
         }
     }
 
-    /// Makes segments accessible, whole, although only a part of them may take space: a late reader may look anywhere in a
-    /// segment that was given back.
+    /// Makes segments accessible, whole, although only a part of them may take space: a late reader may look anywhere
+    /// in a segment that was given back.
     fn reach<M: Medium>(&self, m: &M, first: u32, count: u32, wanted: u64) -> Result<(), Fault> {
         let end = self.start(first + count);
         if end <= m.accessible() {
@@ -249,7 +250,7 @@ impl Segments {
     }
 }
 
-/// The first of the lowest `count` free segments that are adjacent.
+/// The first of the lowest `count` adjacent free segments.
 fn run(free: &BTreeSet<u32>, count: u32) -> Option<u32> {
     let mut run = 0..0;
     for &segment in free {

@@ -130,8 +130,8 @@ fn looks(tx: &Transaction<'_, Any>) -> usize {
     tx.parts.iter().map(|part| part.part().looks()).sum()
 }
 
-/// Calls `step` so many times in one transaction on a table with as many entries. Returns how much each looks at, and how many
-/// reads are kept.
+/// Calls `step` so many times in one transaction on a table with as many entries. Returns how much each looks at, and
+/// how many reads are kept.
 fn costs<T: Numbers>(count: u64, step: impl for<'t> Fn(&mut Transaction<'t, Any>, &'t T, u64)) -> (usize, usize) {
     let pool = pool(4 << 20);
     let table = T::create(&pool);
@@ -154,11 +154,12 @@ fn last<'t, T: Numbers>(tx: &mut Transaction<'t, Any>, table: &'t T) -> Option<(
 
 const ALL: (Bound<u64>, Bound<u64>) = (Bound::Unbounded, Bound::Unbounded);
 
-/// However many writes and reads came before, a step looks at the entries of a leaf or two, and what was read is kept once.
+/// However many writes and reads came before, a step looks at the entries of a leaf or two, and what was read is kept
+/// once.
 fn steps_cost_the_same<T: Numbers>() {
     const COUNT: u64 = if cfg!(miri) { 60 } else { 1200 };
     const LOOKS: usize = 30;
-    // Of the least leaves, half full, and the tail.
+    // As many as there are of the least leaves, half full, and the tail.
     let leaves = COUNT as usize / 3 + 2;
     let at_most = |(looks, reads): (usize, usize), leaves: usize, what: &str| {
         assert!(looks <= LOOKS && reads <= leaves, "{what}: {looks} looks each, {reads} reads");
@@ -284,8 +285,8 @@ fn what_was_removed_is_passed_once() {
     assert!(looks(&tx) - once <= 300 * 12, "{}", looks(&tx) - once);
 }
 
-/// A transaction that finds nothing, again and again, comes to see that there is something now: also where it has removed all that
-/// there was.
+/// A transaction that finds nothing, again and again, comes to see that there is something now: also where it has
+/// removed all that there was.
 #[test]
 fn what_has_come_since_is_a_conflict_where_all_was_removed() {
     let pool = pool(4 << 20);
@@ -311,7 +312,8 @@ fn what_has_come_since_is_a_conflict_where_all_was_removed() {
     }
 }
 
-/// A transaction that waits sees the change, too, if it reads other keys in between, each of which is one more to be compared.
+/// A transaction that waits sees the change, too, if it reads other keys in between, each of which is one more to be
+/// compared.
 #[test]
 fn what_has_come_since_is_a_conflict_however_much_is_read() {
     let pool = pool(4 << 20);
@@ -342,8 +344,8 @@ fn what_has_come_since_is_a_conflict_however_much_is_read() {
 /// Reads twenty of two hundred entries in some way.
 type ReadTwenty<T> = for<'t> fn(&mut Transaction<'t, Any>, &'t T);
 
-/// One transaction reads a part of a range, another one changes a key: that is a conflict if the key lies in this part, also
-/// where the first one has removed what it has read, and none if it lies far from it.
+/// One transaction reads a part of a range, another one changes a key: that is a conflict if the key lies in this part,
+/// also where the first one has removed what it has read, and none if it lies far from it.
 fn changes_of_what_was_passed<T: Numbers>() {
     fn take<'t, T: Numbers>(tx: &mut Transaction<'t, Any>, table: &'t T, from_left: bool) {
         let mut scan = table.scan(tx, ALL).unwrap();
@@ -453,7 +455,7 @@ struct Model {
     /// What it has found there.
     read: BTreeMap<u64, Option<u64>>,
     own: BTreeMap<u64, Option<u64>>,
-    /// The ranges of which it may have read more than it was told.
+    /// The ranges in which it may have read more than it was told.
     ranges: Vec<(Bound<u64>, Bound<u64>)>,
     /// Whether somebody else has changed what it may have read.
     may_conflict: bool,
@@ -489,8 +491,8 @@ impl Model {
     }
 }
 
-/// Runs operations in a transaction. What it finds is what the model says, up to a conflict, and there is one if and only if
-/// somebody else has changed what it has read.
+/// Runs operations in a transaction. What it finds is what the model says, up to a conflict, and there is one if and
+/// only if somebody else has changed what it has read.
 fn run<T: Numbers>(stored: &[(u64, u64)], ops: &[Op]) {
     let pool = pool(512 << 10);
     let table = T::create(&pool);

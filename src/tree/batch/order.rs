@@ -8,9 +8,10 @@ const PART: usize = 16;
 
 /// The entries in the order of their keys; of equal keys, only the last one.
 ///
-/// Sorting a thousand entries by comparisons takes a tenth of the time of their inserts, mostly for branches that nobody
-/// can predict. So they are first dealt out to parts by the upper bits of their keys, and each part is sorted without
-/// branches. If the keys are not spread evenly, some parts are too large for that, and are sorted in the usual way.
+/// Sorting a thousand entries by comparisons takes a tenth of the time of their inserts, mostly for branches that
+/// nobody can predict. So they are first dealt out to parts by the upper bits of their keys, and each part is sorted
+/// without branches. If the keys are not spread evenly, some parts are too large for that, and are sorted in the usual
+/// way.
 pub(super) fn in_order(entries: &[Entry]) -> Vec<Entry> {
     let mut few = Few::new();
     let mut all = Vec::with_capacity(entries.len());
@@ -64,7 +65,8 @@ impl Few {
         let sorted = &mut self.sorted;
         sorted[..entries.len()].fill((0, 0));
         let count = simd::sorted(&self.pairs, (1 << entries.len()) - 1, (0, u64::MAX), sorted);
-        // Of equal keys, one is missing, and its place, which is not the first one, holds 0; or they are side by side.
+        // One of equal keys is missing, and its place, which is not the first one, holds 0; or equal keys are side by
+        // side.
         Some(&sorted[..count]).filter(|sorted| sorted.is_sorted_by(|(key, _), (next, _)| key < next))
     }
 

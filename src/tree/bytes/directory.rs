@@ -90,8 +90,9 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         Ok(())
     }
 
-    /// The index finds that the two begin with the same separator, and gives that the new name: whoever reads the index sees
-    /// either leaf. The new one has the mark of the old one, and the index knows its right neighbour as before (I3).
+    /// The index finds that the two begin with the same separator, and gives that the new name: a thread that reads the
+    /// index sees either leaf. The new one has the mark of the old one, and the index knows its right neighbour as
+    /// before (I3).
     fn repoint(&self, name: u64, leaf: u64) -> Result<bool, Fault> {
         self.0.post(name, leaf);
         Ok(false)

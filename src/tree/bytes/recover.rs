@@ -60,8 +60,8 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
 
     /// Empties slots whose references are also in slots to the right, durably.
     ///
-    /// In a damaged pool, a slot may have got the record of another key, or that of a fence key. Nothing is emptied then:
-    /// it cannot be told which slot is damaged.
+    /// In a damaged pool, a slot may have got the record of another key, or of a fence key. Nothing is emptied then: it
+    /// cannot be told which slot is damaged.
     fn empty(&self, leaves: &[u64], twice: &[(u64, u64)]) -> Result<(), Fault> {
         if twice.is_empty() {
             return Ok(());

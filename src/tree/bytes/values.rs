@@ -18,9 +18,9 @@ const SHORT: usize = 17;
 
 /// What was found in a leaf that did not change meanwhile.
 enum Found {
-    /// These bytes of the buffer.
+    /// A value that was copied to these bytes of the buffer.
     Short(Range<usize>),
-    /// More than fit there.
+    /// A value that does not fit into the buffer.
     Long,
     /// A damaged record.
     Damaged(Broken),
@@ -43,8 +43,9 @@ impl<N: TreeNode<Keys = ByteStrings>, M: Medium> TreeState<N, M> {
 
     /// Applies `read` to the bytes of the value of a key.
     ///
-    /// A short value is copied out of its record, and then the version of the leaf tells whether the slot pointed to the
-    /// record all the time: a record is not used again before its slot has changed. So that takes no lock and no pin.
+    /// A short value is copied out of its record, and then the version of the leaf tells whether the slot pointed to
+    /// the record all the time: a record is not used again before its slot has changed. So that takes no lock and no
+    /// pin.
     #[inline]
     fn bytes_with<R>(&self, key: ByteKey<'_>, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Fault> {
         let mut buffer = [[0; 8]; SHORT];

@@ -1,8 +1,8 @@
 //! Readers and writers of byte strings against a split, a merge, and a record that is used again.
 //!
-//! Who owns a key is answered by the index (I3): a leaf that the index may be behind says that it lags, and what the index
-//! named is asked for again once the version of the leaf was read. A short value is copied without a pin: the version of
-//! the leaf tells whether its slot pointed to the record all the time.
+//! The index says which leaf owns a key (I3): a leaf that the index may be behind says that it lags, and what the index
+//! named is asked for again once the version of the leaf was read. A short value is copied without a pin: the version
+//! of the leaf tells whether its slot pointed to the record all the time.
 
 use super::medium::Few;
 use super::{Model, Subject};

@@ -48,7 +48,7 @@ type Tree<N> = PTree<N, Arc<Few>>;
 /// A model of a tree of words.
 type Words<N> = Model<Tree<N>>;
 
-/// A handle of a tree of which there are models.
+/// A handle of a tree that has models.
 trait Subject: Clone + Send + Sync + 'static {
     type Node: TreeNode;
 

@@ -77,7 +77,8 @@ fn loom_tree_late_post_against_a_move() {
     }
 }
 
-/// `[a b c] [d e]`: the leaf to the left of one that is not posted yet moves, or the leaf itself. Afterwards no leaf lags.
+/// `[a b c] [d e]`: the leaf to the left of one that is not posted yet moves, or the leaf itself. Afterwards no leaf
+/// lags.
 #[test]
 fn loom_tree_late_post_of_bytes_against_a_move() {
     for mover in [|tree: &bytes::Tree| moves(tree, bytes::key("a")), |tree: &bytes::Tree| moves(tree, bytes::key("d"))]

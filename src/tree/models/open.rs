@@ -95,8 +95,8 @@ fn loom_tree_open_against_drop_tree() {
     });
 }
 
-/// Renames the tree while another thread looks for it under its old name. Whatever it finds, it is the tree, and knows its new
-/// name at the end.
+/// Renames the tree while another thread looks for it under its old name. Whatever it finds, it is the tree, and knows
+/// its new name at the end.
 fn renamed_against_opening() {
     let words = image::<Of>(IndexKind::Volatile, |tree| put(tree, &[10]), true);
     set_sequential(true);

@@ -27,7 +27,7 @@ fn two_inner_nodes(tree: &Of) {
     take(tree, &[85, 110, 120, 150, 160]);
 }
 
-/// The same, with two leaves below the first inner node.
+/// Two inner nodes: one with two leaves, and one with leaves from 90 and 130.
 fn two_sparse_inner_nodes(tree: &Of) {
     two_inner_nodes(tree);
     take(tree, &[60, 70]);

@@ -23,7 +23,7 @@ fn all(snapshot: &Seen, tree: &Of) -> Vec<(u64, u64)> {
     snapshot.iter(tree).unwrap().map(|entry| entry.unwrap()).collect()
 }
 
-/// One thread writes to two leaves, one after the other. Whoever sees the second change sees the first.
+/// One thread writes to two leaves, one after the other. A reader that sees the second change sees the first.
 fn in_order() -> Words<Leaf> {
     fn write(tree: &Of) {
         tree.update(10, 1).unwrap();
@@ -73,8 +73,8 @@ fn loom_tree_snapshot_against_a_commit_of_two_leaves() {
     Model::new(two_leaves, [write, read], |_| ()).run();
 }
 
-/// A transaction writes one key if another one has not changed. A snapshot that sees that the other one has changed and not
-/// what the transaction wrote would fit to no order of the three.
+/// A transaction writes one key if another one has not changed. A snapshot that sees that the other one has changed and
+/// not what the transaction wrote would fit to no order of the three.
 #[test]
 fn loom_tree_snapshot_against_a_transaction_and_what_it_has_read() {
     fn unless_changed(tree: &Of) {

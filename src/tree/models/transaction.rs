@@ -72,7 +72,8 @@ fn loom_tree_unversioned_reader_against_a_commit_is_found_wrong() {
     Model { left_out: Some(Validation::Version), ..read() }.run();
 }
 
-/// The same, while another key of one of the leaves is written to: so what is read is compared at the instant of a snapshot.
+/// What is read belongs to one moment, also while another key of one of the leaves is written to: so what is read is
+/// compared at the instant of a snapshot.
 fn read_beside_a_writer() -> Words<Leaf> {
     fn read_again(tree: &Of) {
         let pool = tree.pool();

@@ -71,7 +71,7 @@ fn a_directory_or_device_is_not_a_file() {
 fn a_truncated_pool_is_refused() {
     let scratch = Scratch::pool();
     let whole = scratch.bytes();
-    // Of segments of this size, halves are in use.
+    // Segments of this size are in use by halves.
     let in_use = (whole.iter().rposition(|&byte| byte != 0).unwrap() + 1).next_multiple_of(2048);
     for len in [in_use - 1, FIRST + 4096, FIRST + 4095, FIRST + 1, FIRST, FIRST - 1, ROOTS, 4096 + 128, 4096, 128] {
         fs::write(&scratch.path, &whole[..len]).unwrap();

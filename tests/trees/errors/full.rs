@@ -23,7 +23,7 @@ impl Filling {
         Arc::new(Self { on, left: left.into() })
     }
 
-    /// The same medium, as the type that trees use.
+    /// This medium, as the type that trees use.
     fn any(self: &Arc<Self>) -> Any {
         Arc::<Self>::clone(self)
     }

@@ -1,5 +1,5 @@
-//! The throughput of key-value stores that clients use at the same time: each client is a thread that waits for its answers. Keys
-//! are those of YCSB, and values have 1000 bytes, which are its ten fields.
+//! The throughput of key-value stores that clients use at the same time: each client is a thread that waits for its
+//! answers. Keys are those of YCSB, and values have 1000 bytes, which are its ten fields.
 
 use super::hashed::Hashed;
 use crate::clock;
@@ -26,7 +26,8 @@ enum Served {
     Hashed,
 }
 
-/// The store with this name, if it can be had. A Redis has a log that is brought to the disk each second, or before each answer.
+/// The store with this name, if it can be had. A Redis has a log that is brought to the disk each second, or before
+/// each answer.
 fn find(name: &str) -> Option<Served> {
     let named = |label: &str| Contestant::named(label, KeyArg::User).ok();
     Some(match name {

@@ -1,5 +1,5 @@
-//! Values of ten fields behind a tree of words: the key-value stores of Circ-Tree (section 6.1) and of Sentinel Array (section
-//! IV.C).
+//! Values of ten fields behind a tree of words: the key-value stores of Circ-Tree (section 6.1) and of Sentinel Array
+//! (section IV.C).
 //!
 //! ```text
 //! tree      key -> offset of a table
@@ -14,9 +14,9 @@
 //! | update: a field is written, flushed and fenced | a block that nothing leads to |
 //! | update: the store of its offset into the table, flushed and fenced | the old field or the new one, whole |
 //!
-//! The block of a field that was replaced is used again when no reader is left, after the fence. A reader takes no lock, and may
-//! see a new field before it is durable, as the papers' stores have it: neither paper says otherwise. Two updates of a value
-//! take turns.
+//! The block of a field that was replaced is used again when no reader is left, after the fence. A reader takes no
+//! lock, and may see a new field before it is durable, as the papers' stores have it: neither paper says otherwise. Two
+//! updates of a value take turns.
 
 use crate::arena::Arena;
 use crate::entry::{Bytes, Entry, Text};
@@ -159,7 +159,8 @@ mod tests {
     /// The fields of each value.
     type Model = BTreeMap<u64, [u64; FIELDS as usize]>;
 
-    /// How many states of a crash show something else than what had returned, with what was under way whole or not at all.
+    /// How many states of a crash show something else than what had returned, with what was under way whole or not at
+    /// all.
     fn violations(bug: Option<Bug>) -> usize {
         let (tree, recorder) = (Ordinary::default(), Recorder::new(vec![0; 4 * BYTES as usize / 8], bug));
         let store = Fields::new(&tree, recorder.clone());

@@ -1,7 +1,8 @@
-//! Circ-Tree's long keys (its section 3): the key of an entry is a hash of eight bytes, and its value leads to a record with the
-//! keys and values of that hash, of which there is nearly always one.
+//! Circ-Tree's long keys (its section 3): the key of an entry is a hash of eight bytes, and its value leads to a record
+//! with the keys and values of that hash, of which there is nearly always one.
 //!
-//! The paper's other hash has sixteen bytes, which a slot of two words has no room for. Hashes have no order: there is no scan.
+//! The paper's other hash has sixteen bytes, which a slot of two words has no room for. Hashes have no order: there is
+//! no scan.
 
 use crate::entry::{Bytes, Entry};
 use crate::ordered_map::{Fault, OrderedMap};

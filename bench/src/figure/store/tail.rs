@@ -1,8 +1,9 @@
-//! The 99th percentile of latencies: threads load the store, each its share, and then half of the accesses are searches and half
-//! are updates of a field (workload A of YCSB, *SessionStore*).
+//! The 99th percentile of latencies: threads load the store, each its share, and then half of the accesses are searches
+//! and half are updates of a field (workload A of YCSB, *SessionStore*).
 //!
-//! Each operation is timed by the clock. That of a thread that lost its processor includes the wait, so with more threads than
-//! processors the 99th percentile is that of the others as long as this happens to fewer than one operation in a hundred.
+//! Each operation is timed by the clock. That of a thread that lost its processor includes the wait, so with more
+//! threads than processors the 99th percentile is that of the others as long as this happens to fewer than one
+//! operation in a hundred.
 
 use super::fields::{self, Fields};
 use crate::figure::medium::{Switched, Switches};
@@ -48,7 +49,7 @@ impl Times {
         self.0.iter_mut().zip(other.0).for_each(|(all, mut more)| all.append(&mut more));
     }
 
-    /// Of each kind the 99th percentile, in microseconds.
+    /// The 99th percentile of each kind, in microseconds.
     fn percentiles(mut self) -> [f64; MIXES.len()] {
         self.0.each_mut().map(|times| {
             let at = (times.len() * 99 / 100).min(times.len().saturating_sub(1));

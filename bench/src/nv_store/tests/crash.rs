@@ -1,5 +1,5 @@
-//! Every state that a crash may leave of short histories: an open finds what had returned, and what was under way whole or
-//! not at all.
+//! Every state that a crash may leave of short histories: an open finds what had returned, and what was under way whole
+//! or not at all.
 
 use super::{Entries, TINY, entries};
 use crate::cuts::{Bug, Recorder, State};
@@ -54,7 +54,7 @@ fn follow(entries: &mut Entries, operation: &Operation) {
     }
 }
 
-/// What a history is: operations of which all is durable, and those that are cut.
+/// What a history is: operations that are wholly durable, and operations that are cut.
 struct History {
     name: String,
     /// Whether the store is created in it.
@@ -150,7 +150,8 @@ fn add(sum: &mut Outcome<usize>, more: impl FnOnce() -> Outcome<usize>) {
     }
 }
 
-/// Opens what a crash left, which must be one of `expected`, and what a crash leaves of that open, which must be the same.
+/// Opens what a crash left, which must be one of `expected`, and what a crash leaves of that open, which must be the
+/// same.
 fn open(words: Vec<u64>, expected: &[Entries], bug: Option<Bug>) -> Outcome<usize> {
     let recorder = Recorder::new(words, bug);
     let found = entries(&NvStore::open(recorder.clone(), TINY)?);
@@ -183,8 +184,9 @@ fn every_crash_state_is_before_or_after_an_operation() {
     assert!(states > 20_000, "{states}");
 }
 
-/// Each flush and fence that is left out shows in some state of a history; but for the fence behind the word that leads to
-/// new leaves: the next one of the same thread stands in for it. It is for other threads, which append to these leaves.
+/// Each flush and fence that is left out shows in some state of a history; but for the fence behind the word that leads
+/// to new leaves: the next one of the same thread stands in for it. It is for other threads, which append to these
+/// leaves.
 #[test]
 fn every_planted_bug_is_found() {
     const INSERT: &str = "insert";

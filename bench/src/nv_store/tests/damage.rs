@@ -43,7 +43,8 @@ fn what_is_not_a_store_is_not_opened() {
     assert!(NvStore::open(Dram::zeroed(1024), Options::default()).is_err());
 }
 
-/// The next change would have a time that no stamp can hold, and the next open would find what it appended out of order.
+/// The next change would have a time that no stamp can hold, and the next open would find what it appended out of
+/// order.
 #[test]
 fn a_time_that_leaves_no_room_for_others_is_damage() {
     let store = NvStore::open(Dram::zeroed(1 << 15), TINY).unwrap();

@@ -42,7 +42,7 @@ struct Open<'s> {
     writes: HashMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
-/// A key of up to 40 bytes, of which many begin alike.
+/// A key of up to 40 bytes; many keys begin alike.
 fn key(random: &mut Random) -> Vec<u8> {
     let len = [0, 1, 7, 8, 9, 16, 23, 39][random.below(8) as usize];
     let mut key = vec![b'k'; len];

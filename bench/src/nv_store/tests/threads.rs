@@ -108,8 +108,8 @@ fn no_update_is_lost() {
     assert_eq!(sum(&store.snapshot()), ACCOUNTS * EACH + 3 * 500);
 }
 
-/// Two keys in different leaves change together. Lookups are not of a snapshot; still, who has seen the new value of the
-/// first does not find the old one of the second.
+/// Two keys in different leaves change together. Lookups are not of a snapshot; still, a thread that has seen the new
+/// value of the first key does not find the old value of the second.
 #[test]
 fn a_transaction_shows_everywhere_at_once() {
     let store = with_accounts();

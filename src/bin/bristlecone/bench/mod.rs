@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// Repeats
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Where to put the scratch pools [default: shared memory, else the temporary directory, which it is with --journal]
+    /// Where to put the scratch pools [default: shared memory, else the temporary directory, which it is with
+    /// --journal]
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Give the pools a journal; and when to wait for the disk: each, request, or a time, as in 10ms

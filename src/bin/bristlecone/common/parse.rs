@@ -139,7 +139,8 @@ pub(crate) fn journal_name(journal: Journal) -> String {
     }
 }
 
-/// Parses the path of a pool. It is not `-`: who forgets the pool before the file of `load` would make a pool of that name.
+/// Parses the path of a pool. It is not `-`: a command line that lacks the pool before the file of `load` would make a
+/// pool of that name.
 pub(crate) fn pool() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let why = "a pool is a file, never the standard input or output, and comes first, as in `load POOL -`; a file \

@@ -27,7 +27,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The worker's side: inserts the keys and acknowledges them. `insert` is given key, value, and place in the series.
+    /// The worker's side: inserts the keys and acknowledges them. `insert` is given key, value, and place in the
+    /// series.
     pub(crate) fn fill(self, insert: impl Fn(u64, u64, u64) -> Outcome<()>) -> Outcome<()> {
         let keys = Keys::new(self.seed);
         let mut out = io::stdout().lock();

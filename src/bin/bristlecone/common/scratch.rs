@@ -71,7 +71,8 @@ impl Scratch {
         path
     }
 
-    /// The path of a pool that will be made in it, with or without a journal, whose files have their names from the pool.
+    /// The path of a pool that will be made in it, with or without a journal, whose files have their names from the
+    /// pool.
     pub(crate) fn pool(&mut self, name: &str) -> PathBuf {
         for ending in [".log", ".log.part", ".ring"] {
             self.file(&format!("{name}{ending}"));
@@ -97,7 +98,7 @@ impl Drop for Scratch {
             return;
         }
         for made in &self.made {
-            // Of a pool, before it is gone itself.
+            // The rings of a pool go before the pool itself.
             rings(made).iter().for_each(|ring| drop(fs::remove_file(ring)));
             let is_dir = fs::symlink_metadata(made).is_ok_and(|meta| meta.is_dir());
             let _ = if is_dir { fs::remove_dir_all(made) } else { fs::remove_file(made) };

@@ -23,14 +23,14 @@ use work::Content;
 
 /// Kill processes that change trees, and look for every acknowledged change
 ///
-/// Threads insert, replace, remove, batch and clear, in trees of numbers and of records, create, exchange and delete trees, and close and
-/// open the pool; each change is acknowledged over a pipe. The process is killed (SIGKILL) at random moments, and stopped
-/// now and then while its pool is copied. After each kill the pool is opened: what was acknowledged is there, what was in
-/// flight is there whole or not at all, nothing else is there, no invariant is broken, and the same content takes no more
-/// space than before. Exit code 1 otherwise.
+/// Threads insert, replace, remove, batch and clear, in trees of numbers and of records, create, exchange and delete
+/// trees, and close and open the pool; each change is acknowledged over a pipe. The process is killed (SIGKILL) at
+/// random moments, and stopped now and then while its pool is copied. After each kill the pool is opened: what was
+/// acknowledged is there, what was in flight is there whole or not at all, nothing else is there, no invariant is
+/// broken, and the same content takes no more space than before. Exit code 1 otherwise.
 ///
-/// Some of the pools have a journal. Where each change waits for the disk, the ring, which has what is not on the disk yet, is taken
-/// away now and then: what was acknowledged is there all the same.
+/// Some of the pools have a journal. Where each change waits for the disk, the ring, which has what is not on the disk
+/// yet, is taken away now and then: what was acknowledged is there all the same.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Threads of the killed process
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// The killed process's side: which life it is
     #[arg(long, hide = true, requires = "pool")]
     life: Option<u64>,
-    /// And the pool
+    /// The killed process's side: the pool
     #[arg(long, hide = true)]
     pool: Option<PathBuf>,
 }
@@ -144,7 +144,8 @@ const MODES: [Journal; 5] = [
     Journal::Every(Duration::from_millis(20)),
 ];
 
-/// The pools that are used: of each kind one without a journal, and for each index one with a journal, of another layout.
+/// The pools that are used: of each kind one without a journal, and for each index one with a journal, of another
+/// layout.
 fn victims(args: &Args, scratch: &mut Scratch) -> Vec<Victim> {
     let is_alone = args.layout.is_some() || args.index.is_some();
     let mut victims = Vec::new();
@@ -201,8 +202,8 @@ impl Look {
 struct Victim {
     args: Args,
     has_journal: bool,
-    /// Whether all that its contents say was on the disk after the last look. If not, the ring has some of it, until the pool is
-    /// opened again.
+    /// Whether all that its contents say was on the disk after the last look. If not, the ring has some of it, until
+    /// the pool is opened again.
     is_settled: bool,
     pool: PathBuf,
     copy: PathBuf,
@@ -326,7 +327,7 @@ impl Victim {
 struct Found {
     kills: u64,
     copies: u64,
-    /// Of pools with a journal; and how many rings were removed.
+    /// The kills in pools with a journal; and how many rings were removed.
     with_journal: u64,
     lost_rings: u64,
     acknowledged: u64,

@@ -30,8 +30,8 @@ pub(crate) enum Op {
     OwnLoad(u64),
     /// The thread's own tree is deleted, and created again when it is next used.
     OwnDrop,
-    /// A new tree with so many entries takes the place of the thread's own tree, and in the same transaction an entry is set as
-    /// by `Both`.
+    /// A new tree with so many entries takes the place of the thread's own tree, and in the same transaction an entry
+    /// is set as by `Both`.
     OwnNew(u64, u64, u64),
 }
 

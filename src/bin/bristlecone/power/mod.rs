@@ -1,8 +1,8 @@
-//! `power`: what `scripts/power-cuts.sh` runs on a file system whose power is cut. One side changes a pool with a journal and says
-//! what is safe, the other one looks at what a cut has left.
+//! `power`: what `scripts/power-cuts.sh` runs on a file system whose power is cut. One side changes a pool with a
+//! journal and says what is safe, the other one looks at what a cut has left.
 //!
-//! The changes are those of `kill`. They are numbered from 1 on, and belong to the threads in turn, each of which makes its own
-//! in their order.
+//! The changes are those of `kill`. They are numbered from 1 on, and belong to the threads in turn, each of which makes
+//! its own in their order.
 
 mod verify;
 mod write;
@@ -44,11 +44,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-/// Why a side ended. The exit code tells the one who cuts the power which of two things it is.
+/// Why a side ended. The exit code tells the script that cuts the power which of two things it is.
 #[derive(Debug)]
 struct Failed {
-    /// The disk has failed, or what is there cannot be trusted, and the library says so. Anything else is wrong: a state that never
-    /// was, an invariant that is broken, a pool that is gone.
+    /// The disk has failed, or what is there cannot be trusted, and the library says so. Anything else is wrong: a
+    /// state that never was, an invariant that is broken, a pool that is gone.
     is_refusal: bool,
     message: String,
 }
@@ -178,8 +178,8 @@ impl Everything {
         Ok(Self { numbers: trees.numbers(), records: trees.records()?, words, texts, own })
     }
 
-    /// How many changes each thread has made, if that many explain what is there: at least its share of the first `sure`, and at
-    /// most that of the first `most`.
+    /// How many changes each thread has made, if that many explain what is there: at least its share of the first
+    /// `sure`, and at most that of the first `most`.
     fn explained(&self, (sure, most): (u64, u64), threads: u64) -> Outcome<Vec<u64>> {
         if self.words != self.texts {
             return Err("two trees that are changed together differ".into());

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Err(error) => {
             let error = Failed::from(error);
-            // The one who cuts the power shows the standard output.
+            // The script that cuts the power shows the standard output.
             out::text(&error.message)?;
             Ok(error.code())
         }

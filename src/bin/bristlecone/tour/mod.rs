@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Kill a process that inserts, again and again, and show that nothing is lost
 ///
-/// In a second act, the pool has a journal, and loses its ring, too, as a loss of power may: all that was synced is there.
+/// In a second act, the pool has a journal, and loses its ring, too, as a loss of power may: all that was synced is
+/// there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keys to insert, as in 1000000 or 1M

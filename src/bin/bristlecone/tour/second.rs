@@ -1,5 +1,5 @@
-//! The second act: a pool with a journal, whose process is killed, and whose ring is lost, too: a loss of power may leave nothing of
-//! it.
+//! The second act: a pool with a journal, whose process is killed, and whose ring is lost, too: a loss of power may
+//! leave nothing of it.
 
 use crate::numbers::{Keys, Random};
 use crate::opening::with_ending;
