@@ -8,6 +8,10 @@ default:
 fmt:
     scripts/check fmt
 
+# That comments say what they speak of, in lines of 120 columns
+words:
+    scripts/check words
+
 # Lints, warnings denied
 clippy:
     scripts/check clippy
