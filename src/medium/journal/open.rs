@@ -218,7 +218,7 @@ pub(super) fn open<F: Disk, R: Memory>(
         None => renewed(Some(ring)),
     })?;
     if is_last {
-        take_back(&engine.pool, &**engine.ring.memory())?;
+        take_back(&engine.pool, &engine.ring.memory())?;
     }
     Ok((engine, recovered))
 }
