@@ -21,14 +21,17 @@ type Writes = BTreeMap<(usize, u64), Option<u64>>;
 struct Read {
     tree: usize,
     bounds: Bounds,
-    found: Vec<(u64, u64)>,
+    /// `None` if it was answered from what was read or written before. Then a change of it may be a conflict, and need
+    /// not be.
+    found: Option<Vec<(u64, u64)>>,
     /// Whether others have written to it since, be it the same again.
     is_touched: bool,
 }
 
 impl Read {
     fn is_as_found(&self, models: &[Model; 2]) -> bool {
-        entries(&models[self.tree], self.bounds).eq(self.found.iter().copied())
+        let is_same = |found: &Vec<_>| entries(&models[self.tree], self.bounds).eq(found.iter().copied());
+        self.found.as_ref().is_none_or(is_same)
     }
 }
 
@@ -320,11 +323,13 @@ impl<'t> Running<'t> {
         match read {
             // Nothing of the tree was read, so nothing is compared.
             Ok(()) if is_own || ends(bounds).is_none() => true,
-            // It is answered from what was read before, with which it is of one moment.
-            Ok(()) if self.has_read(tree, bounds) => true,
             Ok(()) => {
-                assert!(self.reads.iter().all(|read| read.is_as_found(models)), "reads of different moments");
-                let found = entries(&models[tree], bounds).collect();
+                // With what was read before it is of one moment.
+                let is_known = self.has_read(tree, bounds);
+                if !is_known {
+                    assert!(self.reads.iter().all(|read| read.is_as_found(models)), "reads of different moments");
+                }
+                let found = (!is_known).then(|| entries(&models[tree], bounds).collect());
                 self.reads.push(Read { tree, bounds, found, is_touched: false });
                 true
             }
