@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Volatile: btreemap, rwlock-btreemap, scc-treeindex, crossbeam-skiplist; of u64 keys brie-tree, congee; of texts
     /// blart and, with feature peers-masstree, masstree. Stores: redb, lmdb, lmdb-txn (a transaction for each read;
     /// lmdb keeps one), canopydb, fjall, sled, sqlite, redis (a process of its own, which needs redis-server; without a
-    /// log) and, with feature peers-rocksdb, rocksdb; none waits for the disk. The same with -sync at the end sync
+    /// log) and, with feature peers-rocksdb, rocksdb; none waits for the disk. With -sync at the end, they sync
     /// after each batch, and after every 1000th write of others (redis: each second), which only costs something if
     /// --medium is a disk; these are not in `all` or `stores`, but in `synced`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -7,6 +7,7 @@
 //! container's. So a ring is proven to be of no use only if it has nothing: a process was killed when it had made the
 //! file. Whatever else is removed, somebody names it.
 
+use super::beside::{id, user};
 use super::first;
 use super::head::Owner;
 use super::ring;
@@ -194,9 +195,7 @@ impl RingInMemory {
         if id(&meta) != self.id || meta.nlink() != 1 {
             return Err(Kept::Changed);
         }
-        // SAFETY: it has no preconditions, and cannot fail.
-        let user = unsafe { libc::geteuid() };
-        if ![meta.uid(), 0].contains(&user) {
+        if ![meta.uid(), 0].contains(&user()) {
             return Err(Kept::OfAnother);
         }
         match flock(file.as_file(), FlockOperation::NonBlockingLockExclusive) {
@@ -255,10 +254,6 @@ impl Drop for Lease<'_> {
 fn open(path: &Path) -> Result<DiskFile, rustix::io::Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(|file| DiskFile::new(file.into(), Role::Ring))
-}
-
-fn id(meta: &Metadata) -> [u64; 2] {
-    [meta.dev(), meta.ino()]
 }
 
 /// The words of a file, if it has some that a ring may have.

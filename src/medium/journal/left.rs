@@ -215,20 +215,20 @@ fn count(
     let prefix = contents.iter().position(|&content| content != Content::Filled).unwrap_or(contents.len());
     let all = contents.iter().rposition(|&content| content == Content::Filled).map_or(0, |last| last + 1);
     let holes = &contents[prefix..all];
-    let behind = filled(holes);
     let is_same_boot = terms.boot != 0 && owner.boot == terms.boot;
     let uncertain = || {
-        let (certain, behind) = (prefix as u64, behind);
-        Err(ErrorKind::RingUncertain { path: path.to_owned(), certain, behind }.into())
+        Err(ErrorKind::RingUncertain { path: path.to_owned(), certain: prefix as u64, behind: filled(holes) }.into())
     };
     let counted = match terms.recovery {
         Recovery::RingAll => all,
         Recovery::RingPrefix | Recovery::ShortLog => prefix,
         // Each cell is one that a thread has left.
-        _ if is_witnessed && holds(Rule::Witness) => match contents.contains(&Content::Damaged) {
-            true => return uncertain(),
-            false => all,
-        },
+        _ if is_witnessed && holds(Rule::Witness) => {
+            if contents.contains(&Content::Damaged) {
+                return uncertain();
+            }
+            all
+        }
         // A cell that lacks may be that of a thread that was killed, or one that a disk which was taken out does not
         // have.
         _ if is_same_boot && !holes.is_empty() && holds(Rule::Gap) => return uncertain(),

@@ -1,7 +1,7 @@
 //! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to
 //! J21, J32).
 
-use super::beside::{belong_to_those_of, with_ending};
+use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
 use super::disk::Disk;
 use super::head::Owner;
 use super::header::Seat;
@@ -64,6 +64,11 @@ impl SharedFile {
         // make atomic accesses undefined.
         unsafe { self.words.as_ref() }
     }
+
+    /// Whether the words are a ring of the pool with this uuid, of whichever time.
+    fn is_of(&self, uuid: [u64; 2]) -> bool {
+        Owner::read(self.words()).is_some_and(|owner| owner.uuid == uuid)
+    }
 }
 
 /// A pool that has a ring.
@@ -89,7 +94,7 @@ impl Home {
     /// Whether the pool is still where its path says.
     fn is_here(&self) -> bool {
         let here = std::fs::metadata(&self.path).and_then(|here| Ok((here, self.file.metadata()?)));
-        here.is_ok_and(|(here, file)| (here.dev(), here.ino()) == (file.dev(), file.ino()))
+        here.is_ok_and(|(here, file)| id(&here) == id(&file))
     }
 }
 
@@ -210,14 +215,14 @@ impl RingFile {
 
     /// Whether it is one of the pool, of whichever time.
     pub(super) fn is_own(&self) -> bool {
-        Owner::read(self.words()).is_some_and(|owner| owner.uuid == self.home.uuid)
+        self.shared.is_of(self.home.uuid)
     }
 
     /// Removes the file, if the path still names it.
     pub(super) fn remove(&self) {
         let path = self.home.place(self.seat);
-        let id = |meta: io::Result<std::fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino())).ok();
-        if id(std::fs::symlink_metadata(&path)) == id(self.shared.file.metadata()) {
+        let here = std::fs::symlink_metadata(&path).and_then(|here| Ok((here, self.shared.file.metadata()?)));
+        if here.is_ok_and(|(here, file)| id(&here) == id(&file)) {
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -299,10 +304,8 @@ fn part(home: &Home, seat: Seat) -> PathBuf {
 /// Removes what is left at a path of a ring of the pool that never got its name.
 fn remove_part(home: &Home, part: &Path) {
     let Ok(Some(file)) = existing(part, home.file.as_file(), OFlags::RDWR) else { return };
-    let is_own = |len: u64| {
-        let owner = SharedFile::new(&file, (len / 8) as usize, false).map(|shared| Owner::read(shared.words()));
-        owner.is_ok_and(|owner| owner.is_some_and(|owner| owner.uuid == home.uuid))
-    };
+    let is_own =
+        |len: u64| SharedFile::new(&file, (len / 8) as usize, false).is_ok_and(|shared| shared.is_of(home.uuid));
     let is_blank = super::open::is_blank(&file).is_ok_and(|is_blank| is_blank);
     if is_blank || file.metadata().is_ok_and(|meta| is_own(meta.len())) {
         let _ = std::fs::remove_file(part);
@@ -340,9 +343,7 @@ pub(super) fn existing(path: &Path, pool: &File, access: OFlags) -> Result<Optio
     };
     let inspecting = || Fault::io("inspect the ring");
     let meta = file.metadata().map_err(inspecting())?;
-    // The users that may write to the pool's file may say what it holds, and nobody else.
-    let is_trusted = [user(), pool.metadata().map_err(inspecting())?.uid(), 0].contains(&meta.uid());
-    if !(meta.is_file() && is_trusted) {
+    if !(meta.is_file() && is_trusted(&meta, &pool.metadata().map_err(inspecting())?)) {
         return Ok(None);
     }
     let lock = match access {
@@ -356,11 +357,6 @@ pub(super) fn existing(path: &Path, pool: &File, access: OFlags) -> Result<Optio
             Ok(Some(DiskFile::new(file, Role::Ring)))
         }
     }
-}
-
-fn user() -> u32 {
-    // SAFETY: it has no preconditions, and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]
