@@ -27,6 +27,8 @@ BEGIN, END = "<!-- results of ", "<!-- end of results -->"
 NONE = "No run of this is on record.\n"
 # What every row depends on.
 CODE = ["src", "Cargo.toml", "Cargo.lock", "build.rs"]
+# What those depend on that run the command line.
+COMMAND = ("cli/src", "cli/Cargo.toml")
 # The exit status of a check that cannot be had on this machine.
 NOT_HERE = 77
 
@@ -69,9 +71,10 @@ def crash_rows():
     layouts.update({layout: (None, 120) for layout in others})
     for layout, (short, long) in layouts.items():
         command = f"env JSON=1 scripts/check crash {layout}"
-        yield Row("crash", layout, short and Form(command, short), Form(command.replace("JSON=1", "JSON=1 EVERYTHING=1"), long))
-    yield Row("crash", "compact and shrink", Form("cargo test --features cli,serde --test compacting", 120),
-              Form("env BRISTLECONE_ROUNDS=200 cargo test --features cli,serde --test compacting", 600), ("tests/compacting.rs",))
+        yield Row("crash", layout, short and Form(command, short), Form(command.replace("JSON=1", "JSON=1 EVERYTHING=1"), long),
+                  COMMAND)
+    yield Row("crash", "compact and shrink", Form("cargo test --workspace --test compacting", 120),
+              Form("env BRISTLECONE_ROUNDS=200 cargo test --workspace --test compacting", 600), ("tests/compacting.rs",))
     yield Row("crash", "steps left out", Form("scripts/check audit", 400), None, ("tests/audit", "docs/persist-audit.md"))
 
 
@@ -83,23 +86,23 @@ def lin_rows():
             def form(seconds):
                 command = f"env JSON=1 LIN_FEATURES=papers LIN_LAYOUTS={layouts} LIN_SECONDS={seconds} scripts/check lin {kind}"
                 return Form(command, seconds + 10)
-            yield Row("lin", f"{group}, {kind}", form(60), form(600))
-    yield Row("lin", "planted bugs", Form("env JSON=1 LIN_FEATURES=papers scripts/check lin controls", 240), None)
+            yield Row("lin", f"{group}, {kind}", form(60), form(600), COMMAND)
+    yield Row("lin", "planted bugs", Form("env JSON=1 LIN_FEATURES=papers scripts/check lin controls", 240), None, COMMAND)
 
 
 def kill_rows():
     for mode, options in {"all modes in turn": "", "journal each": " --journal each", "journal on request": " --journal request",
                           "journal every 10 ms": " --journal 10ms"}.items():
         def form(rounds):
-            build = "cargo build --release --features papers"
+            build = "cargo build --release --package bristlecone-cli --features papers"
             return Form(f"{build} && target/release/bristlecone kill --rounds {rounds} --json{options}", 20 + rounds // 8)
-        yield Row("kill", mode, form(100), form(1000))
-    yield Row("kill", "planted bugs", Form("env KILL_ROUNDS=20 scripts/check kill", 120), None)
+        yield Row("kill", mode, form(100), form(1000), COMMAND)
+    yield Row("kill", "planted bugs", Form("env KILL_ROUNDS=20 scripts/check kill", 120), None, COMMAND)
 
 
 def power_rows():
     for system in ("ext4", "xfs", "btrfs"):
-        files = ("scripts/power-cuts.sh", "scripts/power_cuts.py")
+        files = (*COMMAND, "scripts/power-cuts.sh", "scripts/power_cuts.py")
         def form(part, cuts, seconds):
             return Form(f"env FS={system} {cuts} scripts/check power {part}", seconds)
         yield Row("power", system, form("cuts", "CUTS=40", 60), form("cuts", "CUTS=500", 600), files)
@@ -111,17 +114,21 @@ def fuzz_rows():
     for target in ("ops", "crash", "open", "load"):
         def form(seconds):
             return Form(f"scripts/fuzz.sh one {target} {seconds}", seconds + 60)
-        yield Row("fuzz", target, form(120), form(3600), ("fuzz/src", "fuzz/Cargo.toml", "fuzz/seeds", "scripts/fuzz.sh"))
+        files = ("fuzz/src", "fuzz/Cargo.toml", "fuzz/seeds", "scripts/fuzz.sh")
+        yield Row("fuzz", target, form(120), form(3600), (*COMMAND, *files) if target == "load" else files)
 
 
 def rows():
     test = ("tests/watched.rs",)
     simple = [
         ("threads", "models", Form("scripts/check loom", 400), None, ()),
-        ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700), ("tests/faults.rs",)),
-        ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None, ("scripts/full-disk.sh",)),
+        ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700),
+         (*COMMAND, "cli/tests/faults.rs")),
+        ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None,
+         (*COMMAND, "scripts/full-disk.sh")),
         ("places", "rings, logs and bits", Form("scripts/check places", 240),
-         Form('env BITS=1000 FS="ext4 xfs btrfs" scripts/check places', 2400), ("scripts/places.sh", "scripts/places.py", "scripts/power_cuts.py")),
+         Form('env BITS=1000 FS="ext4 xfs btrfs" scripts/check places', 2400),
+         (*COMMAND, "scripts/places.sh", "scripts/places.py", "scripts/power_cuts.py")),
         ("damage", "bytes and words", Form("scripts/check damage", 60), Form("env DAMAGE=all scripts/check damage", 240),
          ("tests/trees/damage.rs",)),
         ("sanitizers", "AddressSanitizer", Form("scripts/check asan", 300), Form("env EVERYTHING=1 scripts/check asan", 1800), test),

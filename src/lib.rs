@@ -149,8 +149,8 @@
 //!
 //! - `serde`: `Postcard<T>`, a value for each type that serde knows.
 //! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
-//! - `cli`: the command line, `bristlecone` (`cargo install bristlecone --features cli`).
-//! - `papers`: the command line checks the layouts of the papers, too.
+//!
+//! The command line, `bristlecone`, is a crate of its own: `cargo install bristlecone-cli`.
 
 #![allow(
     private_interfaces,

@@ -31,7 +31,7 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, String>) {
 fn places() -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut files = BTreeMap::new();
     sources(&root().join("src"), &mut files);
-    let is_product = |name: &str| !["src/bin/", "src/crash/", "src/lin/"].iter().any(|other| name.starts_with(other));
+    let is_product = |name: &str| !["src/crash/", "src/lin/"].iter().any(|other| name.starts_with(other));
     files.retain(|name, _| {
         is_product(name)
             && !["src/step.rs", "src/medium/sim.rs", "src/node/tutorial.rs", "src/medium/journal/trees.rs"]

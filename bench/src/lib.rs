@@ -20,7 +20,7 @@ mod clock;
 mod conflict;
 // The part that is shared with the command line. Not all of it is needed here.
 #[allow(dead_code)]
-#[path = "../../src/bin/bristlecone/common/mod.rs"]
+#[path = "../../cli/src/common/mod.rs"]
 mod common;
 mod counts;
 #[cfg(test)]

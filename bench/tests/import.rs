@@ -3,7 +3,7 @@
 #![cfg(feature = "import")]
 
 #[allow(dead_code, reason = "the command line's tests use all of it")]
-#[path = "../../tests/cli/ran.rs"]
+#[path = "../../cli/tests/cli/ran.rs"]
 mod ran;
 
 use bristlecone::{Map, Pool};

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 #[allow(dead_code, reason = "the command line uses all of it")]
-#[path = "../../src/bin/bristlecone/escape.rs"]
+#[path = "../../cli/src/escape.rs"]
 mod escape;
 #[allow(dead_code, reason = "the command line uses all of it")]
-#[path = "../../src/bin/bristlecone/keys.rs"]
+#[path = "../../cli/src/keys.rs"]
 mod keys;
 #[allow(dead_code, reason = "the command line uses all of it")]
-#[path = "../../src/bin/bristlecone/lines.rs"]
+#[path = "../../cli/src/lines.rs"]
 mod lines;
 
 /// Longer than any line.

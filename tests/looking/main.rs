@@ -1,23 +1,21 @@
 //! Looking without writing: pools that are open for reading only, and figures about pools that are open.
 #![cfg(target_os = "linux")]
 
-#[cfg(feature = "cli")]
-mod command;
 mod killed;
 mod metrics;
 mod opening;
 mod places;
 mod refusals;
+mod still;
 
 use bristlecone::medium::Medium;
 use bristlecone::papers::{CddsTree, CircTree, CrabTree, LcbTree, NvTree};
 use bristlecone::{Error, IndexKind, Map, OneLine, Options, PTree, Pool, Result};
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use still::still;
 
 /// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its
 /// program, a new process has all files of this one open, including their locks.
@@ -58,38 +56,6 @@ fn apart(test: &str, pool: &Path, step: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD[0], pool).env(CHILD[1], step);
     command
-}
-
-/// What a file is: its bytes, when it was changed last, and how much space it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct File {
-    bytes: u32,
-    len: u64,
-    changed: [i64; 4],
-    blocks: u64,
-}
-
-/// All files of a pool.
-fn still(path: &Path) -> Vec<(PathBuf, File)> {
-    let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
-        let at = entry.unwrap().path();
-        if !at.file_name().unwrap().to_string_lossy().starts_with(&name) {
-            continue;
-        }
-        let (bytes, meta) = (fs::read(&at).unwrap(), fs::metadata(&at).unwrap());
-        let file = File {
-            bytes: crc32fast::hash(&bytes),
-            len: bytes.len() as u64,
-            changed: [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()],
-            blocks: meta.blocks(),
-        };
-        files.push((at, file));
-    }
-    files.sort_by(|one, other| one.0.cmp(&other.0));
-    assert!(!files.is_empty());
-    files
 }
 
 fn options() -> Options {

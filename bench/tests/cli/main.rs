@@ -1,7 +1,7 @@
 //! The benchmarks, run as a user runs them.
 
 mod figures;
-#[path = "../../../tests/cli/ran.rs"]
+#[path = "../../../cli/tests/cli/ran.rs"]
 mod ran;
 mod times;
 

@@ -78,7 +78,7 @@ fn a_hot_leaf_starves_nobody() {
 }
 
 /// The longest time that one operation of a reader and of six writers on one leaf takes: `cargo test --release
-/// --features cli --test trees longest_waits -- --ignored --nocapture`.
+/// --test trees longest_waits -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn longest_waits_on_a_hot_leaf() {

@@ -1,7 +1,7 @@
 //! Keys of all kinds, and dumps that are loaded again.
 
-use super::{Desk, Ran, command, run};
-use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+use super::{Desk, Ran, command, run, start};
+use bristlecone::{Encoded, Kind, Map, Pool, Postcard, Refusal, Stored, ToStore, Value};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -29,12 +29,8 @@ fn on(verb: &str, pool: &Path, args: &[&str]) -> Ran {
 
 /// `bristlecone load POOL - ARGS...` with these lines.
 fn load(pool: &Path, lines: &[u8], args: &[&str]) -> Ran {
-    let mut child = command(["load", pool.to_str().unwrap(), "-"].iter().chain(args))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut load = command(["load", pool.to_str().unwrap(), "-"].iter().chain(args));
+    let mut child = start(load.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     // A command that is refused ends before it reads.
     let _ = child.stdin.take().unwrap().write_all(lines);
     Ran::new(child.wait_with_output().unwrap())
@@ -211,6 +207,17 @@ fn trees_of_types_of_programs_are_read_and_not_changed() {
     let stat = desk.run("stat", &[]).ok();
     assert!(stat.contains("string -> note (string)"), "{stat}");
     assert!(desk.run("check", &[]).ok().contains("clean: 2 trees"));
+}
+
+/// It takes the library's feature `serde`, which all tests of the workspace have so.
+#[test]
+fn values_of_serde_are_counted_and_checked() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(64 << 20).open(desk.pool()).unwrap();
+    pool.map::<u64, Postcard<(String, u8)>>("m").unwrap().insert(1, &("rain".to_owned(), 7)).unwrap();
+    pool.close().unwrap();
+    assert!(desk.run("stat", &[]).ok().contains("-> postcard (bytes)"));
+    assert!(desk.run("check", &[]).ok().contains("clean: 1 tree"));
 }
 
 /// Dumps in both forms are loaded and dumped again, which must give the same lines.

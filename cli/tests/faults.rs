@@ -6,7 +6,7 @@
 //!
 //! `FAULTS` says which faults are tried: `all`, or a number `n` for every `n`-th (default 64). The last test is the
 //! negative control.
-#![cfg(all(target_os = "linux", feature = "cli"))]
+#![cfg(target_os = "linux")]
 
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -1,23 +1,22 @@
 //! The files of the command line that only turn text into entries and figures into text, compiled by themselves: with
 //! all of it, their tests would take most of a minute to compile.
-#![cfg(feature = "cli")]
 #![allow(dead_code, unused_imports, unused_macros, reason = "the command line uses all of it")]
 
-#[path = "../src/bin/bristlecone/common/mod.rs"]
+#[path = "../src/common/mod.rs"]
 mod common;
-#[path = "../src/bin/bristlecone/escape.rs"]
+#[path = "../src/escape.rs"]
 mod escape;
-#[path = "../src/bin/bristlecone/json_entry.rs"]
+#[path = "../src/json_entry.rs"]
 mod json_entry;
-#[path = "../src/bin/bristlecone/keys.rs"]
+#[path = "../src/keys.rs"]
 mod keys;
-#[path = "../src/bin/bristlecone/lines.rs"]
+#[path = "../src/lines.rs"]
 mod lines;
-#[path = "../src/bin/bristlecone/bench/spread.rs"]
+#[path = "../src/tools/bench/spread.rs"]
 mod spread;
-#[path = "../src/bin/bristlecone/told.rs"]
+#[path = "../src/tools/told.rs"]
 mod told;
-#[path = "../src/bin/bristlecone/values.rs"]
+#[path = "../src/values.rs"]
 mod values;
 
 use common::{numbers, out, parse};

@@ -2,7 +2,7 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{Campaigns, KeysName, Subject, layouts, subjects};
+use crate::tools::subjects::{Campaigns, KeysName, Subject, layouts, subjects};
 use bristlecone::crash::Values;
 #[cfg(bristlecone_delays)]
 use bristlecone::lin::Control;

@@ -1,10 +1,10 @@
 //! The side that writes.
 
 use super::{CAPACITIES, Everything, Failed, Place, number, open, open_with_journal, series, share};
-use crate::kill::work::{Series, Trees};
 use crate::numbers::{self, Random};
 use crate::out::{self, Outcome};
 use crate::parse;
+use crate::tools::kill::work::{Series, Trees};
 use bristlecone::{Journal, Pool};
 use parking_lot::Mutex;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! A run deletes nothing except what it made itself.
 
-use super::{command, is_empty, run};
+use super::{command, is_empty, run, start};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -28,11 +28,8 @@ fn names(dir: &Path) -> Vec<String> {
 
 /// The scratch directory that is left when a tour is killed together with its worker.
 fn leftover(dir: &Path) -> PathBuf {
-    let mut tour = command(["tour", "--keys", "3M", "--kills", "1", "--dir", text(dir)])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut tour = command(["tour", "--keys", "3M", "--kills", "1", "--dir", text(dir)]);
+    let mut tour = start(tour.stdout(Stdio::null()).stderr(Stdio::null()));
     let left = dir.join(format!("bristlecone-{}-0", tour.id()));
     let pool = left.join("tour.pool");
     let start = Instant::now();

@@ -1,6 +1,6 @@
 //! What the command line finds out about the machine and about itself.
 
-use super::{Ran, command, has_keys, is_empty, run};
+use super::{command, has_keys, is_empty, ran, run};
 use serde_json::Value;
 
 #[test]
@@ -12,7 +12,7 @@ fn info_tells_what_survives() {
     assert_eq!(object["domain"], "process");
     assert!(run(["info", path]).ok().contains("survives a crash of the process"));
     assert!(dir.path().read_dir().unwrap().next().is_none(), "it cleans up");
-    let forced = Ran::new(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power").output().unwrap());
+    let forced = ran(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power"));
     assert_eq!(forced.json()["domain"], "power");
 }
 

@@ -7,10 +7,10 @@
 mod verify;
 mod write;
 
-use crate::kill::work::{self, Content, Op, Series, Trees, record};
 use crate::out::{self, Outcome};
 use crate::parse::{Index, Layout};
 use crate::shape::Shape;
+use crate::tools::kill::work::{self, Content, Op, Series, Trees, record};
 use bristlecone::{Error, ErrorGroup, ErrorKind, Journal, Options, Pool};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;

@@ -1,6 +1,6 @@
 //! Pools with a journal: made, killed, looked at, without their ring, without their journal.
 
-use super::{Desk, Ran, command, has_keys};
+use super::{Desk, Ran, command, has_keys, start};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -49,11 +49,8 @@ fn number(of: &Value, key: &str) -> u64 {
 fn killed(desk: &Desk, lines: std::ops::Range<u64>, journal: &str) {
     let pool = desk.pool();
     let args = ["--ack", "--capacity", "32M", "--journal", journal].map(OsStr::new);
-    let mut child = command([OsStr::new("load"), pool.as_os_str(), "-".as_ref()].into_iter().chain(args))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut load = command([OsStr::new("load"), pool.as_os_str(), "-".as_ref()].into_iter().chain(args));
+    let mut child = start(load.stdin(Stdio::piped()).stdout(Stdio::piped()));
     let mut stdin = child.stdin.take().unwrap();
     let text: String = lines.clone().map(|i| format!("{i}\tvalue {i}\n")).collect();
     // It is not closed: the process waits for more.

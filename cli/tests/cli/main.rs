@@ -1,12 +1,16 @@
 //! The command line, run as a user runs it.
-#![cfg(feature = "cli")]
 
 #[cfg(target_os = "linux")]
 mod journal;
 mod keys;
+#[cfg(target_os = "linux")]
+mod looking;
 mod pools;
 mod ran;
 mod scratch;
+#[cfg(target_os = "linux")]
+#[path = "../../../tests/looking/still.rs"]
+mod still;
 mod trials;
 mod words;
 
@@ -14,7 +18,8 @@ use ran::{Ran, has_keys, is_empty};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 use tempfile::TempDir;
 
 impl Ran {
@@ -30,8 +35,21 @@ fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
+/// Held for writing while a process starts: until it has loaded its program, it has all files of this one open,
+/// including their locks. A test holds it for reading while that would disturb it.
+static SPAWNING: RwLock<()> = RwLock::new(());
+
+fn start(command: &mut Command) -> Child {
+    let _alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
+
+fn ran(command: &mut Command) -> Ran {
+    Ran::new(start(command.stdout(Stdio::piped()).stderr(Stdio::piped())).wait_with_output().unwrap())
+}
+
 fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
-    let ran = Ran::new(command(args).output().unwrap());
+    let ran = ran(&mut command(args));
     assert!(!ran.err.contains("::"), "a message for a shell names what only Rust knows: {ran:?}");
     ran
 }

@@ -1,19 +1,20 @@
-//! The command line of `bristlecone`: load, look at, check and measure pools of persistent B+-trees.
-//!
-//! There is one file per subcommand; each has its `Args` and a `run`. They share [`trees`] (the trees of a pool),
-//! [`place`] (the options that name one), [`opening`] (how pools are opened), [`keys`] and [`format`] (how entries are
-//! read and shown), [`subjects`] (the trees that the checkers run on), [`told`] (how far they are), [`words`] (what the
-//! library's errors are called here), [`worker`] (the process that `tour` and `bench` kill). They also share with the
-//! benchmarks [`out`] (figures for people and for programs), [`parse`] (arguments), [`shape`] (types that are chosen at
-//! run time), [`numbers`] (reproducible randomness), [`scratch`] (temporary pools), [`pipe`] (how a worker is started,
-//! heard and killed).
+#![doc = include_str!("../README.md")]
+
+// There is one file per subcommand; each has its `Args` and a `run`. They share `trees` (the trees of a pool), `place`
+// (the options that name one), `opening` (how pools are opened), `keys` and `format` (how entries are read and shown),
+// `words` (what the library's errors are called here), `worker` (the process that `tour` and `bench` kill). With the
+// benchmarks they share `out` (figures for people and for programs), `parse` (arguments), `shape` (types that are
+// chosen at run time), `numbers` (reproducible randomness), `scratch` (temporary pools), `pipe` (how a worker is
+// started, heard and killed). `tools` is for work on the library itself.
+//
+// It is a library so that its tests can ask for the feature `tools`, which a package of binaries alone cannot do.
 
 mod backup;
-mod bench;
 mod check;
+// The tools and the benchmarks need all of it.
+#[cfg_attr(not(feature = "tools"), allow(dead_code))]
 mod common;
 mod compact;
-mod crash;
 mod del;
 mod dump;
 mod escape;
@@ -23,23 +24,18 @@ mod info;
 mod journal;
 mod json_entry;
 mod keys;
-#[cfg(target_os = "linux")]
-mod kill;
-mod lin;
 mod lines;
 mod load;
 mod maps;
 mod opening;
 mod place;
-#[cfg(target_os = "linux")]
-mod power;
 mod put;
 #[cfg(target_os = "linux")]
 mod rings;
 mod scan;
 mod stat;
-mod subjects;
-mod told;
+#[cfg(feature = "tools")]
+mod tools;
 mod tour;
 mod trees;
 mod values;
@@ -58,7 +54,13 @@ use std::process::ExitCode;
 /// Exit codes: 0 it is done; 1 an error, or the answer of `get`, `del`, `check` and the checkers is no; 2 wrong
 /// arguments; 3 `check` has found nothing broken, and could not check everything.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "bristlecone", version, max_term_width = 100)]
+#[cfg_attr(
+    not(feature = "tools"),
+    command(
+        after_help = "bench, crash, kill and lin are in a binary with them: cargo install bristlecone-cli --features tools"
+    )
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -88,14 +90,9 @@ enum Command {
     #[cfg(target_os = "linux")]
     Rings(rings::Args),
     Info(info::Args),
-    Bench(bench::Args),
-    Crash(crash::Args),
-    Lin(lin::Args),
-    #[cfg(target_os = "linux")]
-    Kill(kill::Args),
-    #[cfg(target_os = "linux")]
-    #[command(hide = true)]
-    Power(power::Args),
+    #[cfg(feature = "tools")]
+    #[command(flatten)]
+    Tools(tools::Command),
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -117,13 +114,8 @@ fn run(command: Command) -> Outcome {
         #[cfg(target_os = "linux")]
         Command::Rings(args) => rings::run(args),
         Command::Info(args) => info::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Crash(args) => crash::run(args),
-        Command::Lin(args) => lin::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Kill(args) => kill::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Power(args) => power::run(args),
+        #[cfg(feature = "tools")]
+        Command::Tools(command) => tools::run(command),
         Command::Worker(args) => worker::run(args),
     }
 }
@@ -138,7 +130,8 @@ fn outlive_file_size_limits() {
 #[cfg(not(unix))]
 fn outlive_file_size_limits() {}
 
-fn main() -> ExitCode {
+/// Runs the command that the arguments of this process name.
+pub fn main() -> ExitCode {
     outlive_file_size_limits();
     out::end(run(Cli::parse().command).map_err(words::of_the_shell))
 }

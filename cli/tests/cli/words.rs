@@ -1,6 +1,6 @@
 //! What a user of a shell is told: whole texts, in words of the shell.
 
-use super::{Desk, Ran, command, run};
+use super::{Desk, Ran, command, ran, run};
 use std::ffi::OsStr;
 use std::fs;
 
@@ -22,7 +22,7 @@ fn help_fits_the_terminal_and_names_nothing_of_rust() {
         for (how, columns, most) in [("--help", None, 100), ("-h", None, 100), ("--help", Some("72"), 72)] {
             let mut asked = command(verb.iter().chain([&how]));
             asked.env_remove("COLUMNS").envs(columns.map(|columns| ("COLUMNS", columns)));
-            let help = Ran::new(asked.output().unwrap()).ok();
+            let help = ran(&mut asked).ok();
             for line in help.lines() {
                 assert!(line.chars().count() <= most, "{verb:?} {how}: {line}");
                 assert!(!line.contains("::"), "{verb:?} {how}: {line}");
@@ -38,7 +38,7 @@ fn a_pool_is_not_called_dash() {
     desk.load("1\ta\n", &[]).ok();
     let (pool, data) = (desk.pool(), data.to_str().unwrap().to_owned());
     let pool = pool.to_str().unwrap();
-    let here = |args: &[&str]| Ran::new(command(args).current_dir(desk.dir.path()).output().unwrap());
+    let here = |args: &[&str]| ran(command(args).current_dir(desk.dir.path()));
     let before = fs::read_dir(desk.dir.path()).unwrap().count();
     let why = "a pool is a file, never the standard input or output, and comes first, as in `load POOL -`; a file called - is ./-";
     for (args, name) in [

@@ -1,6 +1,6 @@
 //! Loading, looking up, scanning, counting and checking.
 
-use super::{Desk, Ran, command, has_keys, run};
+use super::{Desk, Ran, command, has_keys, ran, run, start};
 use bristlecone::Pool;
 use bristlecone::papers::{CircTree, FastFairBinary, Linear};
 use serde_json::Value;
@@ -79,12 +79,8 @@ fn bad_lines_are_skipped_and_counted_if_wanted() {
 fn the_standard_input_is_loaded_and_acknowledged() {
     let desk = Desk::new();
     let pool = desk.pool();
-    let mut child = command([OsStr::new("load"), pool.as_os_str(), "-".as_ref(), "--ack".as_ref()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut load = command([OsStr::new("load"), pool.as_os_str(), "-".as_ref(), "--ack".as_ref()]);
+    let mut child = start(load.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     child.stdin.take().unwrap().write_all(b"3\tc\n1\ta\nbad\n").unwrap();
     let ran = Ran::new(child.wait_with_output().unwrap());
     assert_eq!(ran.out, b"3\n1\n");
@@ -114,12 +110,13 @@ fn an_output_that_fails_is_named() {
         &["tour", "--keys", "100", "--kills", "1", "--dir", dir],
         &["bench", "--keys", "200", "--repeat", "1", "--dir", dir],
     ] {
-        let error = Ran::new(command(args).stdout(full()).output().unwrap()).fails(1);
+        let child = start(command(args).stdout(full()).stderr(Stdio::piped()));
+        let error = Ran::new(child.wait_with_output().unwrap()).fails(1);
         let is_named = error.starts_with("bristlecone: standard output: No space left on device");
         assert!(is_named, "{args:?}: {error}");
     }
     // An error that cannot be printed still ends the command with the same code.
-    assert_eq!(Ran::new(command(["get", pool, "3"]).stderr(full()).output().unwrap()).code, Some(1));
+    assert_eq!(start(command(["get", pool, "3"]).stderr(full())).wait().unwrap().code(), Some(1));
     // A directory can be opened, but not read.
     assert!(run(["load", pool, dir]).fails(1).contains(&format!("{dir}: Is a directory")));
 }
@@ -398,8 +395,8 @@ fn a_closed_pipe_ends_a_scan_quietly() {
     let lines: String = (0..20_000).map(|i| format!("{i}\t{}\n", "v".repeat(40))).collect();
     desk.load(lines, &[]).ok();
     let pool = desk.pool();
-    let mut child =
-        command([OsStr::new("scan"), pool.as_os_str()]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut scan = command([OsStr::new("scan"), pool.as_os_str()]);
+    let mut child = start(scan.stdout(Stdio::piped()).stderr(Stdio::piped()));
     drop(child.stdout.take());
     let ran = Ran::new(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
@@ -466,7 +463,7 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     let file = desk.file("data.tsv", "1\ta\n");
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_bristlecone"), "load"]);
-    let ran = Ran::new(limited.args([desk.pool(), file]).output().unwrap());
+    let ran = ran(limited.args([desk.pool(), file]));
     assert!(ran.fails(1).contains("a.pool: no space for"));
     // An empty pool is left.
     assert!(std::fs::metadata(desk.pool()).unwrap().len() < 64 * 512);

@@ -1,6 +1,7 @@
 //! The commands that look at a pool change none of its files, and need no right to.
 
-use super::{File, SPAWNING, Scratch, options, still};
+use super::still::{File, still};
+use super::{SPAWNING, command, start};
 use bristlecone::Pool;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,19 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::PoisonError;
+use tempfile::TempDir;
 
-fn bristlecone(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bristlecone"));
-    command.args(args).stdin(Stdio::null());
-    command
-}
-
-/// Starts a process; until it has loaded its program, it has all files of this one open.
-fn start(command: &mut Command) -> Child {
-    let alone = SPAWNING.write().unwrap_or_else(PoisonError::into_inner);
-    let child = command.spawn().unwrap();
-    drop(alone);
-    child
+fn scratch() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 fn printed(command: &mut Command) -> (Option<i32>, String) {
@@ -38,7 +30,7 @@ fn text(path: &Path) -> &str {
 fn writer(path: &Path, count: u64, more: &[&str]) -> Child {
     let mut args = vec!["load", text(path), "-", "--ack"];
     args.extend(more);
-    let mut child = start(bristlecone(&args).stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut child = start(command(args).stdin(Stdio::piped()).stdout(Stdio::piped()));
     let input = child.stdin.as_mut().unwrap();
     (0..count).for_each(|key| writeln!(input, "{key}\tvalue {key}").unwrap());
     input.flush().unwrap();
@@ -79,13 +71,13 @@ fn looks(path: &Path, run: impl Fn(&[&str]) -> (Option<i32>, String)) {
     assert_eq!(run(&["get", pool, "1", "--tree", "none"]).0, Some(1));
 }
 
-fn pools(scratch: &Scratch) -> Vec<PathBuf> {
-    let (closed, killed) = (scratch.path("closed"), scratch.path("killed"));
+fn pools(scratch: &TempDir) -> Vec<PathBuf> {
+    let (closed, killed) = (scratch.path().join("closed"), scratch.path().join("killed"));
     let mut done = writer(&closed, LINES, &[]);
     drop(done.stdin.take());
     assert!(done.wait().unwrap().success());
     kill(writer(&killed, LINES, &[]));
-    let (kept, left) = (scratch.path("journal"), scratch.path("left"));
+    let (kept, left) = (scratch.path().join("journal"), scratch.path().join("left"));
     let mut done = writer(&kept, LINES, &["--journal", "10ms"]);
     drop(done.stdin.take());
     assert!(done.wait().unwrap().success());
@@ -95,18 +87,18 @@ fn pools(scratch: &Scratch) -> Vec<PathBuf> {
 
 #[test]
 fn what_looks_changes_nothing() {
-    let scratch = Scratch::for_processes();
+    let scratch = scratch();
     for path in pools(&scratch) {
         let before = still(&path);
-        looks(&path, |args| printed(&mut bristlecone(args)));
+        looks(&path, |args| printed(&mut command(args)));
         assert_eq!(still(&path), before, "{}", path.display());
         // A backup reads, too.
-        let copy = scratch.path("copy");
-        assert_eq!(printed(&mut bristlecone(&["backup", text(&path), text(&copy)])).0, Some(0));
+        let copy = scratch.path().join("copy");
+        assert_eq!(printed(&mut command(["backup", text(&path), text(&copy)])).0, Some(0));
         fs::remove_file(copy).unwrap();
         assert_eq!(still(&path), before, "{}", path.display());
         // The control: what writes changes something.
-        assert_eq!(printed(&mut bristlecone(&["put", text(&path), "1", "value 1"])).0, Some(0));
+        assert_eq!(printed(&mut command(["put", text(&path), "1", "value 1"])).0, Some(0));
         assert_ne!(still(&path), before);
     }
 }
@@ -118,7 +110,7 @@ fn somebody_else_looks_at_what_he_may_only_read() {
         println!("not tried: only root can be somebody else");
         return;
     }
-    let scratch = Scratch::for_processes();
+    let scratch = scratch();
     let place = tempfile::tempdir_in("/tmp").unwrap();
     let program = place.path().join("bristlecone");
     fs::copy(env!("CARGO_BIN_EXE_bristlecone"), &program).unwrap();
@@ -148,8 +140,8 @@ fn somebody_else_looks_at_what_he_may_only_read() {
 
 #[test]
 fn while_a_writer_lives_the_reason_is_told() {
-    let scratch = Scratch::for_processes();
-    let path = scratch.path("a.pool");
+    let scratch = scratch();
+    let path = scratch.path().join("a.pool");
     let child = writer(&path, LINES, &[]);
     let before: Vec<(PathBuf, File)> = still(&path);
     for args in [
@@ -159,7 +151,7 @@ fn while_a_writer_lives_the_reason_is_told() {
         &["check", text(&path)],
         &["dump", text(&path)],
     ] {
-        let (code, told) = printed(&mut bristlecone(args));
+        let (code, told) = printed(&mut command(args));
         let why = told.contains("already open")
             && told.contains("locks are in its own memory")
             && told.contains("read a backup");
@@ -167,7 +159,7 @@ fn while_a_writer_lives_the_reason_is_told() {
     }
     assert_eq!(still(&path)[0].1.len, before[0].1.len);
     kill(child);
-    assert_eq!(printed(&mut bristlecone(&["get", text(&path), "1"])), (Some(0), "value 1\n".to_owned()));
+    assert_eq!(printed(&mut command(["get", text(&path), "1"])), (Some(0), "value 1\n".to_owned()));
 }
 
 /// A `stat --watch`, and what it prints.
@@ -178,7 +170,7 @@ struct Watch {
 
 impl Watch {
     fn of(path: &Path) -> Self {
-        let mut child = start(bristlecone(&["stat", text(path), "--json", "--watch", "0.02"]).stdout(Stdio::piped()));
+        let mut child = start(command(["stat", text(path), "--json", "--watch", "0.02"]).stdout(Stdio::piped()));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
@@ -197,8 +189,8 @@ impl Drop for Watch {
 
 #[test]
 fn a_watch_tells_what_becomes_of_a_pool() {
-    let scratch = Scratch::for_processes();
-    let path = scratch.path("a.pool");
+    let scratch = scratch();
+    let path = scratch.path().join("a.pool");
     let mut watch = Watch::of(&path);
     let missing = watch.next();
     assert_eq!((&missing["in_use"], &missing["error"]), (&false.into(), &"not found".into()), "{missing}");
@@ -218,7 +210,7 @@ fn a_watch_tells_what_becomes_of_a_pool() {
         std::thread::sleep(std::time::Duration::from_millis(3));
     }
     assert_eq!(still(&path), before);
-    let pool = options().open(&path).unwrap();
+    let pool = Pool::options().segment_size(64 << 10).sync(false).open(&path).unwrap();
     let tree = pool.map::<u64, Vec<u8>>("main").unwrap();
     assert_eq!(watch.next()["in_use"], true);
     tree.insert(10, b"more").unwrap();
@@ -237,6 +229,6 @@ fn a_watch_tells_what_becomes_of_a_pool() {
     );
     assert_eq!(watch.child.wait().unwrap().code(), Some(1));
     for wrong in ["0", "-1", "x", "1e300"] {
-        assert_eq!(printed(&mut bristlecone(&["stat", text(&path), "--watch", wrong])).0, Some(2), "{wrong}");
+        assert_eq!(printed(&mut command(["stat", text(&path), "--watch", wrong])).0, Some(2), "{wrong}");
     }
 }

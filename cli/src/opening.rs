@@ -29,7 +29,7 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// Whether anything is to be given up.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "tools", target_os = "linux"))]
     pub(crate) fn gives_up(self) -> bool {
         self.without_ring || self.uncertain_ring.is_some()
     }

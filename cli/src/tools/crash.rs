@@ -2,8 +2,8 @@
 
 use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
-use crate::subjects::{KeysName, Subject, layouts, subjects};
-use crate::told::Told;
+use crate::tools::subjects::{KeysName, Subject, layouts, subjects};
+use crate::tools::told::Told;
 use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
 use bristlecone::medium::Model;
 use bristlecone::{Node, OneLine};
