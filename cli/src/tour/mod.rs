@@ -212,9 +212,8 @@ fn strings(scratch: &mut Scratch) -> Outcome<String> {
 const NEXT: &str = "\nNext:\n  \
      bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
      bristlecone load --journal 10ms   the same, safe from a loss of power\n  \
-     bristlecone bench                 how fast it is here, next to BTreeMap\n  \
-     bristlecone crash                 every crash state of small trees\n  \
-     bristlecone info                  what survives on this machine\n\
+     bristlecone info                  what survives on this machine\n  \
+     bristlecone bench, crash          with the feature tools: how fast it is here; every crash state of small trees\n\
      README.md has the library in 15 lines; docs/design.md says why it holds.";
 
 fn object(args: &Args, seed: u64, (rounds, second): (&[Round], Option<&second::Found>)) -> serde_json::Value {
