@@ -1,7 +1,13 @@
 //! OneLine: unsorted leaves in which every change of an entry is one line and one fence.
 //!
-//! `docs/design.md`, section 3, has the lines of a leaf and of its shadow, the stores of each change, and the reason
-//! why nothing ever needs repair.
+//! ```text
+//! line 0   | next 8 | low 8 | slot 0: key 8, value 8 | slot 1 | slot 2 |
+//! line 1   | slot 3 | slot 4 | slot 5 | slot 6 |
+//!   ...      10 lines, 39 slots
+//! shadow   | version lock 8 | low 8 | width 8 | 39 fingerprints | count 1 |     one line
+//! ```
+//!
+//! `docs/design.md`, section 3, has the stores of each change, and the reason why nothing ever needs repair.
 
 use crate::arch::simd;
 use crate::error::Broken;

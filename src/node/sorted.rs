@@ -1,6 +1,12 @@
 //! Sorted nodes: one contiguous run of slots in ascending order, behind a header line.
 //!
-//! The lines of a node and the invariant N3 of sorted layouts are in `docs/design.md`, section 3. The word `meta` never
+//! ```text
+//! line 0   | next 8 | low 8 | meta 8 | (unused)            |     meta: layout 16, level 16, "node" 32
+//! line 1   | slot 0: key 8, value 8 | slot 1 | slot 2 | slot 3 |
+//! line 2   | slot 4 | ...
+//! ```
+//!
+//! The invariant N3 of sorted layouts is in `docs/design.md`, section 3. The word `meta` never
 //! changes while the block is in a chain. The [`Window`], which is where the run starts and how long it is, is kept in
 //! the shadow.
 

@@ -1,6 +1,10 @@
 //! One record: where it may lie, and how its bytes are read.
 //!
-//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2.
+//! ```text
+//! | length 32, CRC-32 of the bytes 32 | bytes, padded with zeros to whole words |
+//! ```
+//!
+//! The invariants V1 and V2 are in `docs/design.md`, section 2.
 
 use crate::delay::delay;
 use crate::error::Broken;

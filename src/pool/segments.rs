@@ -1,6 +1,13 @@
 //! The segment table: the only persistent allocation metadata.
 //!
-//! The word of an entry, the invariants T1 to T5 and the steps P1 to P9 are in `docs/space.md`.
+//! ```text
+//! entry   | kind 4 | length 9 | check 8 | tree 16 | unit 27 |
+//! kind    free, leaf, inner, record, extent, rest of an extent, roots
+//! length  of the part of the segment that is in use, in 512ths of the segment, minus one
+//! unit    the size of a block, in words; of an extent, how many segments it has; of roots, their position among these
+//! ```
+//!
+//! The invariants T1 to T5 and the steps P1 to P9 are in `docs/space.md`.
 
 mod entry;
 mod giving;

@@ -1,7 +1,15 @@
 //! Leaves of byte strings. A slot has the head of a key and points to the record of its key and its value.
 //!
-//! `docs/design.md`, section 3, has the lines of a leaf, the stores of each change, and the rule by which a slot
-//! counts.
+//! ```text
+//! line 0      | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, up to 48 bytes, or its record 8 |
+//! line 1      | slot 0: head 8, reference 8 | slot 1 | slot 2 | slot 3 |
+//!   ...         10 lines, 36 slots
+//! reference   | fingerprint 8 | home 8 | offset of the record 48 |        0: the slot is empty
+//! record      | length 32, CRC 32 | length of the key, 1 to 3 bytes | key | value |
+//! shadow      | version lock 8 | lags, uniform, last, first, skip | 36 fingerprints | count 1 |     one line
+//! ```
+//!
+//! `docs/design.md`, section 3, has the stores of each change, and the rule by which a slot counts.
 
 pub(crate) mod access;
 pub(crate) mod entry;
