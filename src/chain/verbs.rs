@@ -170,7 +170,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.change();
         N::Ops::update(self.locked(node), place, value);
         self.medium().fence(Step::Update);
-        self.count_write(node, N::Space::TAKES.update);
+        self.count_write(node, self.update_takes());
     }
 
     #[inline]
@@ -178,7 +178,19 @@ impl<N: Node, M: Medium> Chain<N, M> {
         node.change();
         N::Ops::remove(self.locked(node), node.range(), place);
         self.medium().fence(Step::Remove);
-        self.count_write(node, N::Space::TAKES.remove);
+        self.count_write(node, self.removal_takes());
+    }
+
+    /// The slots that a change of a value takes.
+    #[inline(always)]
+    pub(crate) fn update_takes(&self) -> usize {
+        N::Space::TAKES.update
+    }
+
+    /// The slots that a removal takes.
+    #[inline(always)]
+    pub(crate) fn removal_takes(&self) -> usize {
+        N::Space::TAKES.remove
     }
 
     /// Counts a change of a node that takes this many slots, in layouts whose sizes follow what happens to them.

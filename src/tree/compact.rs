@@ -15,7 +15,7 @@ use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
@@ -253,7 +253,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Whether a slot can be pointed to another record where it is, so that no leaf is renewed for it.
     fn moves_records_in_place(&self) -> bool {
-        self.leaves.records.is_some() && N::Space::TAKES.update == 0
+        self.leaves.records.is_some() && self.leaves.update_takes() == 0
     }
 
     /// Whether a leaf can be changed without being kept for a snapshot, which would keep its records as well.

@@ -5,7 +5,6 @@ use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::node::OwnedOf;
 use super::range::{Edges, Unread, no_less};
-use super::write::Gather;
 use super::writes::{Write, Writes};
 use super::{Before, MapKeys, TreeNode, TreeState};
 use crate::chain::Locked;
@@ -14,7 +13,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Defer, Entry, Keys, RefOf, Side, Space};
+use crate::node::{Defer, Entry, Keys, RefOf, Side};
 use std::collections::BTreeMap;
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.
@@ -314,7 +313,7 @@ impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
         }
         for write in writes {
             if std::mem::take(&mut write.is_sparse) {
-                tree.lag(N::Space::run(Gather { tree, key: write.key() }));
+                tree.after_removal(write.key());
             }
         }
     }
