@@ -10,7 +10,7 @@
 //! The invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
 
 use super::PoolState;
-use super::format::{LISTS, crc_of_few};
+use super::format::{LISTS, Superblock, crc_of_few};
 use super::roots::NO_TREE;
 use super::segments::{SegmentKind, Segments};
 use crate::delay::delay;
@@ -306,7 +306,7 @@ impl<M: Medium> PoolState<M> {
     /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
     #[cold]
     fn declare_lists(&self) {
-        self.update(super::Superblock::with_lists);
+        self.update(Superblock::with_lists);
         self.lists.is_declared.store(true, Ordering::Release);
     }
 }
