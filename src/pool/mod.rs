@@ -149,9 +149,6 @@ pub(crate) trait AnyTree: Any {
 
     /// Moves what lies in sparse segments.
     fn compact(&self) -> Result<Compacted, Fault>;
-
-    /// Checks the tree as it lies in the pool.
-    fn check(&self, report: &mut Report);
 }
 
 impl Pool {
