@@ -2,7 +2,7 @@
 
 use super::key_shape::{KeyShape, torn};
 use crate::codec::{Key, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::{KeysOf, Map};
 use crate::medium::Medium;
 use crate::node::WordNode;

@@ -11,7 +11,7 @@ use crate::node::{Checked, IndexKind};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
-use crate::pool::segments::{SegmentEntry, SegmentKind};
+use crate::pool::segments::SegmentKind;
 use crate::pool::{Pool, PoolState, Report};
 use crate::sync::Ordering;
 use std::collections::HashSet;
@@ -107,7 +107,7 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     report: &mut Report,
 ) -> Used {
     let chain = Links::<N, M>::new(Arc::clone(pool), root.slot, SegmentKind::Leaf);
-    let (used, leaves) = walk(pool, root, &chain, chain.class, has_records, report);
+    let (used, leaves) = walk(pool, root, &chain, has_records, report);
     if let Some(leaves) = leaves {
         let (above, bytes) = N::check_index(pool, root, index, &leaves, &mut |broken| report.add(broken));
         report.height = report.height.max(above + 1);
@@ -125,7 +125,6 @@ fn walk<K: TreeKeys, M: Medium>(
     pool: &PoolState<M>,
     root: Root,
     chain: &dyn Nodes<K>,
-    class: SegmentEntry,
     has_records: bool,
     report: &mut Report,
 ) -> (Used, Option<Named>) {
@@ -145,16 +144,16 @@ fn walk<K: TreeKeys, M: Medium>(
             if leaves.is_empty() && !K::is_first(range) {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
-            let access = || K::access(m, &pool.segments, class);
-            let fence = K::fence_record::<M>(access(), here);
+            let block = pool.access(root.slot).block(here);
+            let fence = K::fence_record(block);
             if fence != 0 && !used.records.insert(fence) {
                 report.add(Broken::new(fence, "V1: a record of two slots"));
             }
-            if let Err(broken) = K::check_fence::<M>(access(), here) {
+            if let Err(broken) = K::check_fence(block) {
                 report.add(broken);
             }
             used.leaves.insert(here);
-            leaves.push((K::name(access(), here), here));
+            leaves.push((K::name(block), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
@@ -166,7 +165,7 @@ fn walk<K: TreeKeys, M: Medium>(
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
                     for (_, (_, value)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
                         let record = K::record(value);
-                        if let Err(b) = records.reading(m, &pool.segments).reader.check(record) {
+                        if let Err(b) = records.reading(m, &pool.segments).pool.check_record(record) {
                             broken.push(b);
                         }
                         if !used.records.insert(record) {

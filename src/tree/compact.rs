@@ -101,7 +101,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn holds_leaf(&self, at: u64) -> bool {
         let (leaves, segments) = (&self.tree.leaves, &self.tree.pool.segments);
         let block = || leaves.blocks().iter().any(|class| class.is_withheld(segments, at));
-        self.held(at) && block() || self.holds_record(N::Keys::fence_record::<M>(leaves.access(), at))
+        self.held(at) && block() || self.holds_record(N::Keys::fence_record(leaves.block(at)))
     }
 
     fn holds_record(&self, record: u64) -> bool {
@@ -122,7 +122,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
         let leaves = &self.tree.leaves;
         let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
         self.held(at)
-            || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
+            || leaves.records.is_some() && (self.held(N::Keys::fence_record(leaves.block(at))) || in_records())
     }
 }
 
@@ -234,7 +234,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let (at, stamp) = (leaf.at, leaves.stamp_of(&leaf));
             let lies_there = closed.holds_leaf(at) || leaves.records.is_some() && !self.moves_records_in_place();
             let (view, mut edges) = (leaf.view(), Edges::<N>::default());
-            N::Keys::note_edges::<M>(leaves.access(), at, view.range, leaves.next_of(&view), &mut edges);
+            leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
             drop(leaf);
             if !old.is_empty() {
                 // Their slots point elsewhere, durably (K-B).
@@ -429,7 +429,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (left, old) = if N::Keys::is_first(range) {
             (Left::Root, leaves.lock(self.head())?)
         } else {
-            let left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+            let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
             let old = leaves.lock_next(&left)?;
             (Left::Leaf(left), old)
         };

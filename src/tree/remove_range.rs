@@ -10,7 +10,7 @@ use crate::chain::Locked;
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, RefOf, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::node::{Entry, RefOf, Renew, Space, SplitInPlace, Verb, WordNode};
 use std::ops::RangeBounds;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -61,7 +61,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (view, mut entries, mut edges) = (leaf.view(), Vec::new(), Edges::<N>::default());
         let count = leaves.entries_in(&view, N::Keys::span(unread), &mut entries);
         entries.truncate(count);
-        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
         let rest = N::Keys::beyond(unread.clone(), &edges).map_err(|NoLess| no_less(leaf.at))?;
         Ok((entries, rest))
     }

@@ -81,7 +81,7 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
 
     fn edges(&self, leaf: &Locked<'t, N>) -> Edges<N> {
         let (leaves, view, mut edges) = (&self.tree.leaves, leaf.view(), Edges::<N>::default());
-        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
         edges
     }
 

@@ -304,7 +304,7 @@ impl MapKeys for Words {
     fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Stored, Fault> {
         match reading {
             None => Ok(Stored::Word(word)),
-            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
+            Some(reading) => Ok(Stored::Bytes(reading.pool.read_record(word)?)),
         }
     }
 
@@ -315,9 +315,9 @@ impl MapKeys for Words {
         _kind: Kind,
         read: impl FnOnce(&u64, Encoded<'_>) -> R,
     ) -> Result<R, Fault> {
-        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
-        let len = reader.len(word)?;
-        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
+        let Some(Reading { pool, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
+        let len = pool.record_len(word)?;
+        Ok(pool.with_record(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
     }
 
     #[inline]
