@@ -20,8 +20,9 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
-use crate::stored::{Encoded, Stored, ToStore};
+use crate::raw::Raw;
 use crate::tree::{MapKeys, Range, Spot, TreeNode, TreeState};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -106,7 +107,8 @@ impl<M: Medium> Pool<M> {
     /// made-up kind does not compile:
     ///
     /// ```compile_fail,E0080
-    /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// use bristlecone::{Kind, Map, Pool, Raw, Refusal, Value};
+    /// use std::borrow::Cow;
     ///
     /// struct Number(u64);
     ///
@@ -119,15 +121,15 @@ impl<M: Medium> Pool<M> {
     ///     type Borrowed<'v> = u64;
     ///     type View<'v> = u64;
     ///
-    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
     ///         Ok(value.into())
     ///     }
     ///
-    ///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+    ///     fn decode(stored: Raw) -> Result<Self, Refusal> {
     ///         Ok(Self(stored.word()))
     ///     }
     ///
-    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    ///     fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
     ///         u64::view(encoded)
     ///     }
     /// }
@@ -178,15 +180,16 @@ impl<M: Medium> Pool<M> {
     /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::TreeInfo::stored_keys) and `stored_values`.
     ///
     /// ```
-    /// # use bristlecone::{ByteLeaf, Encoded, ErrorKind, IndexKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// # use bristlecone::{ByteLeaf, ErrorKind, IndexKind, Kind, Map, Pool, Raw, Refusal, Value};
+    /// # use std::borrow::Cow;
     /// # struct Note(String);
     /// # impl Value for Note {
     /// #     const KIND: Kind = Kind::own("note", <String as Value>::KIND);
     /// #     type Borrowed<'v> = &'v str;
     /// #     type View<'v> = &'v str;
-    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> { String::encode(value) }
-    /// #     fn decode(stored: Stored) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
-    /// #     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> { String::view(encoded) }
+    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> { String::encode(value) }
+    /// #     fn decode(stored: Raw) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
+    /// #     fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> { String::view(encoded) }
     /// # }
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
@@ -290,12 +293,12 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     }
 
     #[inline]
-    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<ToStore<'v>, Fault> {
+    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Fault> {
         encode::<V>(value, || self.state.name())
     }
 
     #[inline]
-    fn decode(&self, value: Stored) -> Result<V, Fault> {
+    fn decode(&self, value: Raw) -> Result<V, Fault> {
         decode(value, || self.state.name())
     }
 
@@ -323,7 +326,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
-        let read = |value: Encoded<'_>| read(V::view(value));
+        let read = |value: Raw<&[u8]>| read(V::view(value));
         self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
 
@@ -501,7 +504,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        let put = |value: ToStore<'_>| self.state.put(K::Form::key(&key), value.encoded(), wanted);
+        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put(K::Form::key(&key), value.lent(), wanted);
         self.state.acknowledged(self.encode(value).and_then(put))
     }
 

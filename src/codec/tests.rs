@@ -1,7 +1,7 @@
 use super::part::Part;
 use super::*;
 use crate::kind::{is_record, kind_name};
-use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::raw::{KEY_MAX, Raw};
 use proptest::prelude::*;
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
@@ -447,11 +447,11 @@ fn damaged_keys_decode_to_some_key() {
 
 #[test]
 fn damaged_texts_are_values_as_far_as_they_go() {
-    assert_eq!(<String as Value>::view(<String as Value>::encode("aé").unwrap().encoded()), "aé");
-    assert_eq!(<String as Value>::view(Encoded::Bytes(b"ab\xffc")), "ab");
-    assert_eq!(<String as Value>::view(Encoded::Bytes(b"\xff")), "");
-    assert_eq!(<String as Value>::decode(Stored::Bytes(b"ab\xffc".to_vec())).unwrap(), "ab\u{fffd}c");
-    assert_eq!(<String as Value>::decode(Stored::Bytes(b"abc".to_vec())).unwrap(), "abc");
+    assert_eq!(<String as Value>::view(<String as Value>::encode("aé").unwrap().lent()), "aé");
+    assert_eq!(<String as Value>::view(Raw::Bytes(b"ab\xffc")), "ab");
+    assert_eq!(<String as Value>::view(Raw::Bytes(b"\xff")), "");
+    assert_eq!(<String as Value>::decode(Raw::Bytes(b"ab\xffc".to_vec())).unwrap(), "ab\u{fffd}c");
+    assert_eq!(<String as Value>::decode(Raw::Bytes(b"abc".to_vec())).unwrap(), "abc");
 }
 
 type Nested = (Option<Vec<u8>>, (i32, String), Vec<u8>, Option<(u8, Vec<u8>)>);

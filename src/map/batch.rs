@@ -6,7 +6,7 @@ use crate::codec::{Key, MapForm, ToKey, ToValue, Value};
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::stored::{Encoded, ToStore};
+use crate::raw::Raw;
 use crate::tree::{Group, TreeNode, in_batches};
 
 impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
@@ -50,8 +50,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         // A value of the wrong form, or of none, is refused below.
         let word = |value: &_| {
             ToValue::<V>::with_value(value, |value| match V::encode(value) {
-                Ok(ToStore::Word(word)) => Some(word),
-                Ok(ToStore::Bytes(_)) | Err(_) => None,
+                Ok(Raw::Word(word)) => Some(word),
+                Ok(Raw::Bytes(_)) | Err(_) => None,
             })
         };
         let words = || entries.iter().map(|(key, value)| Some((owned(key), word(value)?))).collect();
@@ -72,7 +72,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         });
         let mut group = Group::new(tree);
         for (key, value) in ordered {
-            value.with_value(|value| group.put(key, self.encode(value)?.encoded()))?;
+            value.with_value(|value| group.put(key, self.encode(value)?.lent()))?;
         }
         group.finish()
     }
@@ -150,9 +150,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (impl ToKey<K>, impl ToValue<V>)>) -> Result<u64> {
         let entries =
             entries.into_iter().map(|(key, value)| (key.with_key(|key| K::Form::owned(K::encode(key))), value));
-        let write = |value: &_, write: &mut dyn FnMut(Encoded<'_>)| {
+        let write = |value: &_, write: &mut dyn FnMut(Raw<&[u8]>)| {
             ToValue::<V>::with_value(value, |value| {
-                write(self.encode(value)?.encoded());
+                write(self.encode(value)?.lent());
                 Ok(())
             })
         };

@@ -23,7 +23,7 @@ use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
 use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
-use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::raw::{KEY_MAX, Raw};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
@@ -268,7 +268,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(self.stored(table, key)?.is_some())
     }
 
-    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Stored>> {
+    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Raw>> {
         let number = self.part_number(table)?;
         let key = T::Key::encode(key);
         let stored = self.read_in::<TreeKeysOf<T, M>, _>(number, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
@@ -283,7 +283,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
     pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
         let value = self.pool.named(codec::encode::<T::Value>(value, || table.tree().name()))?;
-        self.put(table, key, Some(value.encoded()))
+        self.put(table, key, Some(value.lent()))
     }
 
     /// Removes a key, if it is there when the transaction is committed.
@@ -409,7 +409,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(())
     }
 
-    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Encoded<'_>>) -> Result<()> {
+    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Raw<&[u8]>>) -> Result<()> {
         let number = self.find_part(table)?;
         let key = T::Key::encode(key);
         let key = <T::Key as Key>::Form::encoded(&key);

@@ -19,7 +19,7 @@ use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::Entry;
 use crate::pool::records::Reading;
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 
 /// What is known of the entries of a leaf that was read.
 pub(crate) struct Bounds<K: TreeKeys> {
@@ -102,9 +102,9 @@ impl<K: MapKeys> Spot<'_, K> {
         self,
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
-        read: impl FnOnce(&K::Key, Encoded<'_>) -> R,
+        read: impl FnOnce(&K::Key, Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
-        let read = |key: &K::Key, value: Encoded<'_>| self.is_in_order(key, reading).then(|| read(key, value));
+        let read = |key: &K::Key, value: Raw<&[u8]>| self.is_in_order(key, reading).then(|| read(key, value));
         K::with_entry(self.entry(), reading, kind, read)?.ok_or_else(|| self.fault(reading))
     }
 
@@ -126,7 +126,7 @@ impl<K: MapKeys> Spot<'_, K> {
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
         read: impl FnOnce(&K::Key) -> R,
-    ) -> Result<(R, Stored), Fault> {
+    ) -> Result<(R, Raw), Fault> {
         let read = |key: &K::Key| self.is_in_order(key, reading).then(|| read(key));
         let (key, value) = K::with_stored(self.entry(), reading, kind, read)?;
         Ok((key.ok_or_else(|| self.fault(reading))?, value))

@@ -9,7 +9,7 @@ use crate::medium::{Medium, Step};
 use crate::node::{Entry, Keys, RefOf, Words};
 use crate::pool::record::RECORD_MAX;
 use crate::pool::records::{Reading, Records};
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 use std::borrow::Borrow;
 use std::ops::Bound;
 
@@ -32,14 +32,14 @@ pub trait MapKeys: TreeKeys {
         tree: &TreeState<N, M>,
         key: Self::Ref<'_>,
         kind: Kind,
-    ) -> Result<Option<Stored>, Fault>;
+    ) -> Result<Option<Raw>, Fault>;
 
     /// Applies `read` to the value of a key.
     fn value_with<N: TreeNode<Keys = Self>, M: Medium, R>(
         tree: &TreeState<N, M>,
         key: Self::Ref<'_>,
         kind: Kind,
-        read: impl FnOnce(Encoded<'_>) -> R,
+        read: impl FnOnce(Raw<&[u8]>) -> R,
     ) -> Result<Option<R>, Fault>;
 
     /// The word for the slot of a key, and the record that it points to, if any. The record is flushed, but not fenced.
@@ -47,19 +47,19 @@ pub trait MapKeys: TreeKeys {
     fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
         tree: &'t TreeState<N, M>,
         key: Self::Ref<'_>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
         again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault>;
 
     /// The value behind a slot's word, which was read after `reading` had begun.
-    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Stored, Fault>;
+    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Raw, Fault>;
 
     /// Applies `read` to the key and to the value of an entry, which was read after `reading` had begun.
     fn with_entry<M: Medium, R>(
         entry: Entry,
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
-        read: impl FnOnce(&Self::Key, Encoded<'_>) -> R,
+        read: impl FnOnce(&Self::Key, Raw<&[u8]>) -> R,
     ) -> Result<R, Fault>;
 
     /// Applies `read` to the key of an entry, which was read after `reading` had begun, and returns the value, too.
@@ -68,7 +68,7 @@ pub trait MapKeys: TreeKeys {
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
         read: impl FnOnce(&Self::Key) -> R,
-    ) -> Result<(R, Stored), Fault>;
+    ) -> Result<(R, Raw), Fault>;
 
     /// Applies `read` to the key of an entry, which was read after `reading` had begun.
     fn with_key<M: Medium, R>(
@@ -80,7 +80,7 @@ pub trait MapKeys: TreeKeys {
 
 impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     /// The values of keys, in their order.
-    pub(crate) fn values(&self, keys: &[RefOf<'_, N>], kind: Kind, mut out: impl FnMut(Result<Option<Stored>, Fault>)) {
+    pub(crate) fn values(&self, keys: &[RefOf<'_, N>], kind: Kind, mut out: impl FnMut(Result<Option<Raw>, Fault>)) {
         // Started before the slots are read.
         let reading = self.reading();
         let stored = |word| N::Keys::stored_value(word, reading.as_ref(), kind);
@@ -90,7 +90,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
     /// reading.
     #[inline]
-    pub(super) fn write(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
+    pub(super) fn write(&self, key: RefOf<'_, N>, value: Raw<&[u8]>) -> Result<(u64, Written<'_, N, M>), Fault> {
         let write = |again| N::Keys::write(self, key, value, again);
         write(false).or_else(|fault| self.pool.with_space(fault, || write(true)))
     }
@@ -101,7 +101,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     pub(super) fn write_durably(
         &self,
         key: RefOf<'_, N>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
     ) -> Result<(u64, Written<'_, N, M>), Fault> {
         let (word, written) = self.write(key, value)?;
         if written.is_record() {
@@ -114,7 +114,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     pub(crate) fn put(
         &self,
         key: RefOf<'_, N>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
         wanted: fn(Option<u64>) -> bool,
     ) -> Result<bool, Fault> {
         let (word, written) = self.write_durably(key, value)?;
@@ -173,7 +173,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     pub(crate) fn bulk_load_values<V>(
         &self,
         entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, V)>,
-        write: impl Fn(&V, &mut dyn FnMut(Encoded<'_>)) -> Result<(), Fault>,
+        write: impl Fn(&V, &mut dyn FnMut(Raw<&[u8]>)) -> Result<(), Fault>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
@@ -259,7 +259,7 @@ impl MapKeys for Words {
         tree: &TreeState<N, M>,
         key: u64,
         kind: Kind,
-    ) -> Result<Option<Stored>, Fault> {
+    ) -> Result<Option<Raw>, Fault> {
         // Started before the slot is read: the record that the slot points to stays as long as this reader does.
         let reading = tree.reading();
         tree.get(key).map(|word| Self::stored_value(word, reading.as_ref(), kind)).transpose()
@@ -269,29 +269,29 @@ impl MapKeys for Words {
         tree: &TreeState<N, M>,
         key: u64,
         _kind: Kind,
-        read: impl FnOnce(Encoded<'_>) -> R,
+        read: impl FnOnce(Raw<&[u8]>) -> R,
     ) -> Result<Option<R>, Fault> {
         let reading = tree.reading();
         let Some(word) = tree.get(key) else { return Ok(None) };
         match reading {
-            None => Ok(Some(read(Encoded::Word(word)))),
-            Some(reading) => Ok(Some(reading.with(word, |bytes| read(Encoded::Bytes(bytes)))?)),
+            None => Ok(Some(read(Raw::Word(word)))),
+            Some(reading) => Ok(Some(reading.with(word, |bytes| read(Raw::Bytes(bytes)))?)),
         }
     }
 
     fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
         tree: &'t TreeState<N, M>,
         _key: u64,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
         again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault> {
         let (bytes, records) = match (value, &tree.leaves.records) {
-            (Encoded::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
-            (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
+            (Raw::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
+            (Raw::Bytes(bytes), Some(records)) => (bytes, records),
             // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
             // another slot.
-            (Encoded::Word(_), Some(_)) => return Err(tree.kind_mismatch("bytes", "a value in its slot")),
-            (Encoded::Bytes(_), None) => return Err(tree.kind_mismatch("values in their slots", "bytes")),
+            (Raw::Word(_), Some(_)) => return Err(tree.kind_mismatch("bytes", "a value in its slot")),
+            (Raw::Bytes(_), None) => return Err(tree.kind_mismatch("values in their slots", "bytes")),
         };
         tree.pool.admit()?;
         check_len(bytes)?;
@@ -301,10 +301,10 @@ impl MapKeys for Words {
     }
 
     #[inline]
-    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Stored, Fault> {
+    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Raw, Fault> {
         match reading {
-            None => Ok(Stored::Word(word)),
-            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
+            None => Ok(Raw::Word(word)),
+            Some(reading) => Ok(Raw::Bytes(reading.reader.read(word)?)),
         }
     }
 
@@ -313,11 +313,11 @@ impl MapKeys for Words {
         (key, word): Entry,
         reading: Option<&Reading<'_, M>>,
         _kind: Kind,
-        read: impl FnOnce(&u64, Encoded<'_>) -> R,
+        read: impl FnOnce(&u64, Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
-        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
+        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Raw::Word(word))) };
         let len = reader.len(word)?;
-        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
+        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Raw::Bytes(bytes))))
     }
 
     #[inline]
@@ -326,7 +326,7 @@ impl MapKeys for Words {
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
         read: impl FnOnce(&u64) -> R,
-    ) -> Result<(R, Stored), Fault> {
+    ) -> Result<(R, Raw), Fault> {
         Ok((read(&key), Self::stored_value(word, reading, kind)?))
     }
 

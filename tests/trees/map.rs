@@ -5,9 +5,9 @@ use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Refusal, Result, Stored, ToStore,
-    Value, Word, WordNode,
+    Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Raw, Refusal, Result, Value, Word, WordNode,
 };
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -345,21 +345,21 @@ struct Liar;
 
 impl Value for Liar {
     const KIND: Kind = <Vec<u8> as Value>::KIND;
-    type Borrowed<'v> = Encoded<'v>;
-    type View<'v> = Encoded<'v>;
+    type Borrowed<'v> = Raw<&'v [u8]>;
+    type View<'v> = Raw<&'v [u8]>;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(match value {
-            Encoded::Word(word) => word.into(),
-            Encoded::Bytes(bytes) => bytes.into(),
+            Raw::Word(word) => word.into(),
+            Raw::Bytes(bytes) => bytes.into(),
         })
     }
 
-    fn decode(_: Stored) -> std::result::Result<Self, Refusal> {
+    fn decode(_: Raw) -> std::result::Result<Self, Refusal> {
         Ok(Self)
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         encoded
     }
 }
@@ -377,14 +377,12 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         let refused = |result: Result<bool>| {
             assert!(matches!(result, Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })), "{result:?}")
         };
-        refused(liars.insert(1, Encoded::Word(word)));
-        refused(liars.update(1, Encoded::Word(word)));
-        refused(liars.insert_new(9, Encoded::Word(word)));
+        refused(liars.insert(1, Raw::Word(word)));
+        refused(liars.update(1, Raw::Word(word)));
+        refused(liars.insert_new(9, Raw::Word(word)));
     }
     assert!(matches!(
-        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile)
-            .unwrap()
-            .bulk_load([(1, Encoded::Word(8))]),
+        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile).unwrap().bulk_load([(1, Raw::Word(8))]),
         Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })
     ));
     (1..9).for_each(|key| assert_eq!(honest.get(key).unwrap().unwrap(), bytes(50, key as usize)));

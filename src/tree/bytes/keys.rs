@@ -4,7 +4,7 @@ use crate::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
-use crate::stored::KEY_MAX;
+use crate::raw::KEY_MAX;
 use crate::tree::keys::{NoLess, TreeKeys};
 
 /// Greater than every key.

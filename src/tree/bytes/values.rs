@@ -7,7 +7,7 @@ use crate::medium::Medium;
 use crate::node::{ByteStrings, Entry, KeyLen, Parts, ReadEntry, record_of, reference};
 use crate::pool::record::RecordReader;
 use crate::pool::records::{Reading, Records};
-use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::raw::{KEY_MAX, Raw};
 use crate::tree::part::{AnyPart, PartOf};
 use crate::tree::values::{MapKeys, Written, check_len};
 use crate::tree::{TreeNode, TreeState, Unread};
@@ -78,16 +78,16 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// A value of this kind.
-fn encoded(bytes: &[u8], kind: Kind) -> Encoded<'_> {
-    if kind.is_record { Encoded::Bytes(bytes) } else { Encoded::Word(word(bytes)) }
+fn encoded(bytes: &[u8], kind: Kind) -> Raw<&[u8]> {
+    if kind.is_record { Raw::Bytes(bytes) } else { Raw::Word(word(bytes)) }
 }
 
 /// The value of a record with these parts.
 #[inline]
-fn stored<M: Medium>(reader: RecordReader<'_, M>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Stored {
+fn stored<M: Medium>(reader: RecordReader<'_, M>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Raw {
     match kind.is_record {
-        true => Stored::Bytes(reader.bytes(at, value.0, value.1)),
-        false => Stored::Word(reader.with_part(at, value, word)),
+        true => Raw::Bytes(reader.bytes(at, value.0, value.1)),
+        false => Raw::Word(reader.with_part(at, value, word)),
     }
 }
 
@@ -121,8 +121,8 @@ impl MapKeys for ByteStrings {
         tree: &TreeState<N, M>,
         key: ByteKey<'_>,
         kind: Kind,
-    ) -> Result<Option<Stored>, Fault> {
-        Self::value_with(tree, key, kind, |value| value.into())
+    ) -> Result<Option<Raw>, Fault> {
+        Self::value_with(tree, key, kind, |value| value.owned())
     }
 
     #[inline]
@@ -130,7 +130,7 @@ impl MapKeys for ByteStrings {
         tree: &TreeState<N, M>,
         key: ByteKey<'_>,
         kind: Kind,
-        read: impl FnOnce(Encoded<'_>) -> R,
+        read: impl FnOnce(Raw<&[u8]>) -> R,
     ) -> Result<Option<R>, Fault> {
         tree.bytes_with(key, |bytes| read(encoded(bytes, kind)))
     }
@@ -138,18 +138,18 @@ impl MapKeys for ByteStrings {
     fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
         tree: &'t TreeState<N, M>,
         key: ByteKey<'_>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
         again: bool,
     ) -> Result<(u64, Written<'t, N, M>), Fault> {
         tree.pool.admit()?;
         let (key, hash) = (key.bytes(), key.hash());
         let word;
         let value = match value {
-            Encoded::Word(number) => {
+            Raw::Word(number) => {
                 word = number.to_ne_bytes();
                 &word
             }
-            Encoded::Bytes(bytes) => bytes,
+            Raw::Bytes(bytes) => bytes,
         };
         if key.len() > KEY_MAX {
             return Err(ErrorKind::KeyTooLong { len: key.len() as u64, limit: KEY_MAX as u64 }.into());
@@ -163,7 +163,7 @@ impl MapKeys for ByteStrings {
         Ok((reference(record, hash)?, written))
     }
 
-    fn stored_value<M: Medium>(reference: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Stored, Fault> {
+    fn stored_value<M: Medium>(reference: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Raw, Fault> {
         let (reader, at) = entry_of(reference, reading);
         Ok(stored(reader, at, reader.parts(at)?, kind))
     }
@@ -173,7 +173,7 @@ impl MapKeys for ByteStrings {
         (_, reference): Entry,
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
-        read: impl FnOnce(&[u8], Encoded<'_>) -> R,
+        read: impl FnOnce(&[u8], Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
         let (reader, at) = entry_of(reference, reading);
         let Parts { key: (from, len), value: (_, value) } = reader.parts(at)?;
@@ -190,7 +190,7 @@ impl MapKeys for ByteStrings {
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
         read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<(R, Stored), Fault> {
+    ) -> Result<(R, Raw), Fault> {
         let (reader, at) = entry_of(reference, reading);
         let parts = reader.parts(at)?;
         Ok((reader.with_part(at, parts.key, read), stored(reader, at, parts, kind)))
