@@ -16,7 +16,8 @@ use std::borrow::Cow;
 /// nothing is built to encode it, and what is no address is refused when it is read.
 ///
 /// ```
-/// use bristlecone::{ErrorKind, Kind, Map, Pool, Raw, Refusal, Value};
+/// use bristlecone::codec::{Kind, Raw, Refusal};
+/// use bristlecone::{ErrorKind, Map, Pool, Value};
 /// use std::borrow::Cow;
 ///
 /// #[derive(Debug, PartialEq)]

@@ -1,16 +1,15 @@
 //! Changes that depend on the value before, or return it.
 
-use super::{KeysOf, Map};
-use crate::codec::{Key, MapForm, ToValue, Value};
+use super::{LeafFor, Map};
+use crate::codec::{Form, Key, ToValue, Value};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
 use crate::raw::Raw;
-use crate::tree::TreeNode;
 use std::borrow::Cow;
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
     ///
     /// Returns the previous value. The exchange took place if that has the same encoding as `current`: of

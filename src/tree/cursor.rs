@@ -5,7 +5,7 @@ use super::interval::Interval;
 use super::keys::TreeKeys;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
-use super::{LeafEntries, MapKeys, TreeNode};
+use super::{Form, LeafEntries, TreeNode};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{Defer, Entry, Keys};
@@ -98,11 +98,11 @@ impl<K: Keys> Piece<K> {
 
 /// The damage of an entry.
 #[cold]
-fn damaged<K: MapKeys>(entry: Entry, invariant: &'static str) -> Fault {
+fn damaged<K: Form>(entry: Entry, invariant: &'static str) -> Fault {
     Broken::new(K::record(entry.1), invariant).into()
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     pub(super) fn step_from(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {
         let Cursor { unread, front, back, ready: [from_right, ready] } = cursor;
         let (near, far) = if from_left { (front, back) } else { (back, front) };

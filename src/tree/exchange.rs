@@ -1,7 +1,7 @@
 //! Changes that depend on the value before, or return it, as typed maps make them: values compare by their encodings.
 
 use super::pop::not_found;
-use super::{Before, Change, MapKeys, PTree, TreeNode, TreeState};
+use super::{Before, Change, Form, PTree, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
@@ -99,7 +99,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         kind: Kind,
         mut next: impl FnMut(Option<Raw>, &mut dyn FnMut(Option<Raw<&[u8]>>)) -> Result<(), Fault>,
     ) -> Result<Option<Raw>, Fault> {
-        let mut old = N::Keys::value(self, key, kind)?;
+        let mut old = N::Keys::get(self, key, kind)?;
         loop {
             let mut result = Ok(Ok(()));
             let current = old.as_ref().map(Raw::lent);

@@ -1,7 +1,8 @@
 //! Inserting what an iterator yields, batch by batch; and batches of typed maps.
 
+use super::Form;
 use super::node::OwnedOf;
-use super::values::{MapKeys, Written};
+use super::values::Written;
 use super::{PTree, TreeNode, TreeState};
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
@@ -25,7 +26,7 @@ pub(crate) struct Group<'t, N: TreeNode, M: Medium> {
     inserted: u64,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Group<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> Group<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
         Self { tree, ready: Vec::with_capacity(AT_ONCE), inserted: 0 }
     }

@@ -13,7 +13,7 @@
 //! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever
 //! other threads do, a key that is not where its slot says is damage.
 
-use super::{MapKeys, TreeKeys};
+use super::{Form, TreeKeys};
 use crate::error::{Broken, Fault};
 use crate::kind::Kind;
 use crate::medium::Medium;
@@ -95,7 +95,7 @@ impl<K: TreeKeys> Spot<'_, K> {
 }
 
 /// Each method fails if the key is not in order. `reading` began before the leaf was read.
-impl<K: MapKeys> Spot<'_, K> {
+impl<K: Form> Spot<'_, K> {
     /// Applies `read` to the key and to the value.
     #[inline]
     pub(crate) fn with_entry<M: Medium, R>(

@@ -17,7 +17,7 @@ use crate::tree::together::Together;
 use crate::tree::values::Written;
 use crate::tree::voids::Voids;
 use crate::tree::writes::Writes;
-use crate::tree::{Before, Change, MapKeys, TreeNode, TreeState};
+use crate::tree::{Before, Change, Form, TreeNode, TreeState};
 
 /// An entry of a table as a transaction sees it.
 pub(crate) type Item<K> = (<K as Keys>::Owned, Raw);
@@ -108,7 +108,7 @@ pub trait Part {
 }
 
 /// What a transaction needs of each of its trees whose keys have the form `K`.
-pub trait PartOf<K: MapKeys>: Part {
+pub trait PartOf<K: Form>: Part {
     /// The value of a key.
     fn get(&mut self, key: &K::Key) -> Result<Option<Raw>, Fault>;
 
@@ -154,7 +154,7 @@ impl<'t> AnyPart<'t> {
 }
 
 /// The part of one tree.
-pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
+pub(crate) struct TreePart<'t, N: TreeNode<Keys: Form>, M: Medium> {
     pub(super) tree: &'t TreeState<N, M>,
     /// The kind of the values.
     kind: Kind,
@@ -174,7 +174,7 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
     looks: std::cell::Cell<usize>,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> TreePart<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>, kind: Kind) -> Box<Self> {
         // It is long, so it is made where it stays.
         let part = Box::new_uninit();
@@ -234,7 +234,7 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
     }
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
     fn slot(&self) -> u16 {
         self.tree.slot()
     }
@@ -386,7 +386,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
     fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Raw>, Fault> {
         if let Some(new) = self.writes.get(key) {
             return Ok(new.as_ref().map(|new| new.lent().owned()));

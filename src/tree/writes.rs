@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use super::node::OwnedOf;
-use super::{Before, MapKeys, TreeNode};
+use super::{Before, Form, TreeNode};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{Keys, RefOf};
@@ -62,7 +62,7 @@ pub(super) struct Writes<'t, N: TreeNode, M: Medium> {
     map: Option<BTreeMap<OwnedOf<N>, New>>,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Writes<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
     /// The most writes of a list that grows: as many as are looked up side by side.
     pub(super) const FEW: usize = GROUP;
 

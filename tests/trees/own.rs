@@ -1,12 +1,10 @@
 //! Types of users: values that are built, that are refused, and kinds with names of their own.
 
 use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::codec::{EncodedKey, Kind, Raw, Refusal};
 use bristlecone::medium::{Layer, Medium, Step};
 use bristlecone::papers::Circular;
-use bristlecone::{
-    ByteLeaf, EncodedKey, Error, ErrorGroup, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Raw,
-    Refusal, Result, Value,
-};
+use bristlecone::{ByteLeaf, Error, ErrorGroup, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value};
 use std::borrow::Cow;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,8 @@
 //! Keys of all kinds, and dumps that are loaded again.
 
 use super::{Desk, Ran, command, run, start};
-use bristlecone::{Kind, Map, Pool, Postcard, Raw, Refusal, Value};
+use bristlecone::codec::{Kind, Raw, Refusal};
+use bristlecone::{Map, Pool, Postcard, Value};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;

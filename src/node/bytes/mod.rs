@@ -21,7 +21,8 @@ use crate::node::unsorted;
 use crate::node::{Entry, NEXT, Node, PER_LINE, SLOT};
 use access::{ByteAccess, LAYOUT, META};
 use entry::{ReadEntry, home, print, record, tag};
-pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan, ByteStrings};
+pub use keys::ByteStrings;
+pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a

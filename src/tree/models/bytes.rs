@@ -12,8 +12,8 @@ use crate::kind::U64;
 use crate::node::{ByteLeaf, ByteStrings, IndexKind};
 use crate::pool::Pool;
 use crate::raw::Raw;
+use crate::tree::Form;
 use crate::tree::TreeState;
-use crate::tree::values::MapKeys;
 use std::sync::Arc;
 
 type Leaf = ByteLeaf<4>;
