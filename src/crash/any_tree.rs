@@ -3,11 +3,11 @@
 use super::key_shape::{KeyShape, torn};
 use crate::codec::{Key, Value};
 use crate::error::{Error, Result};
-use crate::map::{KeysOf, Map};
+use crate::map::{LeafFor, Map};
 use crate::medium::Medium;
 use crate::node::WordNode;
 use crate::pool::Report;
-use crate::tree::{PTree, TreeNode};
+use crate::tree::PTree;
 use std::marker::PhantomData;
 
 /// What a change says about the value that its key had before.
@@ -246,13 +246,13 @@ impl<R: Records> AsValue for R {
 }
 
 /// A map whose keys and values stand for numbers.
-pub(super) struct OfNumbers<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
+pub(super) struct OfNumbers<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> {
     map: Map<K::Key, V::Value, N, M>,
     keys: K,
     values: PhantomData<fn() -> V>,
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumbers<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> OfNumbers<K, V, N, M> {
     pub(super) fn new(map: Map<K::Key, V::Value, N, M>, keys: K) -> Self {
         Self { map, keys, values: PhantomData }
     }
@@ -277,7 +277,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumb
     }
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> AnyTree for OfNumbers<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> AnyTree for OfNumbers<K, V, N, M> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         let value = self.map.get(K::borrowed(&self.keys.key(key)))?;
         value.map(|value| V::number(key, &value)).transpose()

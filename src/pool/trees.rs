@@ -37,7 +37,6 @@ pub(crate) trait AnyTree: Any {
 
     /// Moves what lies in sparse segments.
     fn compact(&self) -> Result<Compacted, Fault>;
-
 }
 
 impl<M: Medium> PoolState<M> {

@@ -3,12 +3,12 @@
 //! The steps K1 to K7, what a cut at each of them leaves, and why other threads may go on meanwhile, are in
 //! `docs/space.md`.
 
+use super::Form;
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::renew::WithLeft;
 use super::replace::Left;
-use super::values::MapKeys;
 use super::{PTree, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
@@ -664,7 +664,7 @@ mod tests {
     }
 
     /// Compacts a map that has one entry in seven left, where every other one of these was replaced.
-    fn records_move<K: crate::codec::Key, N: crate::tree::TreeNode<Keys = crate::map::KeysOf<K>>>(
+    fn records_move<K: crate::codec::Key, N: crate::map::LeafFor<K>>(
         key: impl Fn(u64) -> K,
         borrowed: impl for<'k> Fn(&'k K) -> K::Borrowed<'k>,
     ) -> Compacted {

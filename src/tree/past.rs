@@ -1,9 +1,10 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they
 //! have.
 
+use super::interval::Interval;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Unread, no_less};
-use super::{LeafEntries, MapKeys, TreeNode, TreeState};
+use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::Keys;
@@ -132,11 +133,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         } else {
             let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
             edges.clone_from(&leaf.edges);
-            let interval = N::Keys::bounds(&unread);
+            let interval = Interval::<N::Keys>::of(unread.clone());
             entries.clear();
             for &entry in &leaf.entries {
                 // An entry that has not the head of its key stays, because the read of its key reports it.
-                let is_shown = |key: &_| interval.contains(key) || !N::Keys::has_head(edges, entry.0, key);
+                let is_shown = |key: &_| interval.bounds().contains(key) || !N::Keys::has_head(edges, entry.0, key);
                 if N::Keys::with_key(entry, reading, is_shown)? {
                     entries.push(entry);
                 }

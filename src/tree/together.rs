@@ -6,7 +6,7 @@ use super::keys::{NoLess, TreeKeys};
 use super::node::OwnedOf;
 use super::range::{Edges, Unread, no_less};
 use super::writes::{Write, Writes};
-use super::{Before, MapKeys, TreeNode, TreeState};
+use super::{Before, Form, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
@@ -142,7 +142,7 @@ impl<'t, N: TreeNode, M: Medium> ByFence<'_, 't, N, M> {
     }
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Together<'t, N, M> {
     /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only
     /// if `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of
     /// everything, and then wait for that leaf.

@@ -29,7 +29,8 @@ use crate::node::unsorted;
 use crate::node::{BlockAt, Entry, NEXT, Node, NodeAt, PER_LINE, SLOT};
 use access::{LAYOUT, META};
 use entry::{home, print, record, tag};
-pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan, ByteStrings};
+pub use keys::ByteStrings;
+pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a

@@ -5,7 +5,7 @@ use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{BlockAt, ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
 use crate::pool::access::Access;
-use crate::stored::KEY_MAX;
+use crate::raw::KEY_MAX;
 use crate::tree::keys::{NoLess, TreeKeys};
 
 /// Greater than every key.

@@ -3,7 +3,6 @@
 mod directory;
 mod keys;
 mod recover;
-mod values;
 
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
@@ -16,7 +15,6 @@ use crate::node::{ByteLeaf, InNode, IndexKind, RefOf};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use directory::{ByteDirectory, LeafFences};
-pub(crate) use keys::Unread;
 use std::sync::Arc;
 
 impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
