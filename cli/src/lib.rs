@@ -34,6 +34,7 @@ mod put;
 mod rings;
 mod scan;
 mod stat;
+mod stop;
 #[cfg(feature = "tools")]
 mod tools;
 mod tour;

@@ -2,8 +2,9 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{AccessOf, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
+use crate::node::{BlockAt, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
 use crate::pool::PoolState;
+use crate::pool::access::Access;
 use crate::pool::segments::{SegmentEntry, SegmentKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -46,10 +47,16 @@ impl<N: Node, M: Medium> Links<N, M> {
         &self.pool.medium
     }
 
-    /// What the operations of the layout need of the pool.
+    /// The pool as the code of the tree reaches it.
     #[inline(always)]
-    pub(crate) fn access(&self) -> AccessOf<'_, N, M> {
-        N::Keys::access(&self.pool.medium, &self.pool.segments, self.class)
+    pub(crate) fn access(&self) -> Access<'_, M> {
+        self.pool.access(self.class.tree)
+    }
+
+    /// A block of this chain.
+    #[inline(always)]
+    pub(crate) fn block(&self, at: u64) -> BlockAt<'_, M> {
+        self.access().block(at)
     }
 
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
@@ -76,7 +83,7 @@ impl<N: Node, M: Medium> Links<N, M> {
             0 => return Ok(None),
             next => self.accept(next, at + NEXT)?,
         };
-        if !N::Keys::ascends(self.access(), at, next) {
+        if !N::Keys::ascends(self.block(at), self.block(next)) {
             return Err(Broken::new(next, "N4: lows ascend along a chain"));
         }
         Ok(Some(next))
@@ -90,23 +97,23 @@ impl<N: Node, M: Medium> Links<N, M> {
         {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
-        Ok(N::Keys::stored_range(self.access(), at, next))
+        Ok(N::Keys::stored_range(self.block(at), next))
     }
 
     /// How a key lies to the keys that a node with this range owns.
     #[inline(always)]
     pub(crate) fn side(&self, at: u64, range: RangeOf<N>, key: RefOf<'_, N>) -> Result<Side, Broken> {
-        N::Keys::side(self.access(), at, range, || self.next(at), key)
+        N::Keys::side(self.block(at), range, || self.next(at), key)
     }
 
     /// The word that stands for a node in an index.
     pub(crate) fn name(&self, at: u64) -> u64 {
-        N::Keys::name(self.access(), at)
+        N::Keys::name(self.block(at))
     }
 
     /// Checks that a node is not longer than its block.
     pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
-        if SizesOf::<N>::bytes::<M>(self.access(), at) <= N::BYTES << self.class_of(at) {
+        if SizesOf::<N>::bytes(self.block(at)) <= N::BYTES << self.class_of(at) {
             Ok(())
         } else {
             Err(Broken::new(at, "N1: a node longer than its block"))
@@ -115,6 +122,6 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// Reads the level of a node from the medium.
     pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
-        N::Ops::level::<M>(self.access(), at)
+        N::Ops::level(self.block(at))
     }
 }

@@ -1,8 +1,8 @@
 //! Trees of all kinds, as the checkers see them: keys and values are numbers, whatever stands for them in the tree.
 
-use super::key_shape::KeyShape;
+use super::key_shape::{KeyShape, torn};
 use crate::codec::{Key, Value};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::{LeafFor, Map};
 use crate::medium::Medium;
 use crate::node::WordNode;
@@ -243,11 +243,6 @@ impl<R: Records> AsValue for R {
     fn borrowed(value: &Vec<u8>) -> &[u8] {
         value
     }
-}
-
-/// The error for bytes that are not whole.
-pub(super) fn torn(key: u64) -> Error {
-    Error::new("in memory", ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" })
 }
 
 /// A map whose keys and values stand for numbers.

@@ -1,9 +1,16 @@
 //! Redo lists: a set of words in the pool changes durably all or none.
 //!
-//! The lines of a list, the invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
+//! ```text
+//! 4608    list 0 ─ list 6, 512 bytes each
+//! line 0  | tag | CRC-32 of sequence, number and words | offset, word | offset, word | offset, word |
+//! line n  | tag | 0                                    | offset, word | offset, word | offset, word |
+//! tag     | sequence 55 | number of words 8 | live 1 |          number and live: in line 0 only
+//! ```
+//!
+//! The invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
 
 use super::PoolState;
-use super::format::{LISTS, crc_of_few};
+use super::format::{LISTS, Superblock, crc_of_few};
 use super::roots::NO_TREE;
 use super::segments::{SegmentKind, Segments};
 use crate::delay::delay;
@@ -299,7 +306,7 @@ impl<M: Medium> PoolState<M> {
     /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
     #[cold]
     fn declare_lists(&self) {
-        self.update(super::Superblock::with_lists);
+        self.update(Superblock::with_lists);
         self.lists.is_declared.store(true, Ordering::Release);
     }
 }

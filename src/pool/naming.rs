@@ -5,7 +5,8 @@
 use super::catalog::{self, Found, Slots};
 use super::lists::Word;
 use super::roots::Root;
-use super::{OpenTree, PoolState, no_such_tree};
+use super::trees::no_such_tree;
+use super::{OpenTree, PoolState};
 use crate::delay::{Validation, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;

@@ -352,60 +352,71 @@ impl Options {
             let medium = Mapped::existing_with(path, Mapping::Read, self.reach(path), self.wanted)?;
             return self.existing(self.taken(medium));
         }
-        // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
-        let exists = has_content(path) || (!self.create && path.exists());
-        if exists && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-            let mut medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
-                // A creation failed meanwhile, and took back what it had made.
-                Err(_) if self.create && !has_content(path) => return self.open_or_create(path),
-                medium => self.taken(medium?),
+        // Each turn looks at what the turn before has left, or another process meanwhile.
+        loop {
+            let has_file = has_content(path) || (!self.create && path.exists());
+            // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
+            let made = if has_file && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
+                self.open_file(path)?
+            } else if self.create {
+                self.create_file(path)?
+            } else {
+                return Err(ErrorKind::NotFound.into());
             };
-            let (superblock, twin) = Superblock::read(&medium)?;
-            match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
-                (false, true) if medium.load(medium::MARKER) != 0 => {
-                    return Err(without_marker());
-                }
-                (false, true) => {
-                    // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it
-                    // holds is in the file, also after a crash of the machine: only opens and closes came after the
-                    // last sync.
-                    medium.create_log(path, superblock.uuid, self.log)?;
-                    medium.adopt_journal(path, superblock.uuid)?;
-                    drop(medium);
-                    return self.open_or_create(path);
-                }
-                _ => self.choose_journal(&mut medium)?,
+            if let Some(pool) = made {
+                return Ok(pool);
             }
-            let grown = self.grown(&medium, superblock)?;
-            if grown.geometry.capacity > superblock.geometry.capacity {
-                // A damaged pool is left as it is.
-                PoolState::check_header(&medium, superblock.geometry)?;
+        }
+    }
+
+    /// Opens the pool in a file. `None`: what is at the path has changed, so it has to be looked at again.
+    fn open_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
+        let mut medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
+            // A creation failed meanwhile, and took back what it had made.
+            Err(_) if self.create && !has_content(path) => return Ok(None),
+            medium => self.taken(medium?),
+        };
+        let (superblock, twin) = Superblock::read(&medium)?;
+        match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
+            (false, true) if medium.load(medium::MARKER) != 0 => return Err(without_marker()),
+            (false, true) => {
+                // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds
+                // is in the file, also after a crash of the machine: only opens and closes came after the last sync.
+                medium.create_log(path, superblock.uuid, self.log)?;
+                medium.adopt_journal(path, superblock.uuid)?;
+                return Ok(None);
             }
-            return self.pool(medium, (grown, twin), false);
+            _ => self.choose_journal(&mut medium)?,
         }
-        if !exists && !self.create {
-            return Err(ErrorKind::NotFound.into());
+        let grown = self.grown(&medium, superblock)?;
+        if grown.geometry.capacity > superblock.geometry.capacity {
+            // A damaged pool is left as it is.
+            PoolState::check_header(&medium, superblock.geometry)?;
         }
+        self.pool(medium, (grown, twin), false).map(Some)
+    }
+
+    /// Creates a pool where there is none. `None`: there is one now, which has to be opened.
+    fn create_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
         self.geometry()?;
-        match Mapped::conceive(path, (HEADER, self.reach(path)), self.journal.is_none(), BIRTH, Superblock::is_unborn) {
-            Ok(medium) => {
-                let pool = self.create_in(self.taken(medium), true)?;
-                if self.journal.is_some() {
-                    // If this fails, nothing is left of the pool.
-                    journal::add(pool, path, self.log)?;
-                    return self.open_or_create(path);
-                }
-                if self.sync {
-                    // If this fails, nothing is left of the pool.
-                    medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
-                }
-                pool.state.medium.is_born();
-                Ok(pool)
-            }
+        let reach = self.reach(path);
+        let medium = match Mapped::conceive(path, (HEADER, reach), self.journal.is_none(), BIRTH, Superblock::is_unborn)
+        {
             // The path has other content by now: another process completed a pool.
-            Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }) => self.open_or_create(path),
-            Err(fault) => Err(fault),
+            Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }) => return Ok(None),
+            medium => self.taken(medium?),
+        };
+        let pool = self.create_in(medium, true)?;
+        // If what follows fails, nothing is left of the pool.
+        if self.journal.is_some() {
+            journal::add(pool, path, self.log)?;
+            return Ok(None);
         }
+        if self.sync {
+            medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
+        }
+        pool.state.medium.is_born();
+        Ok(Some(pool))
     }
 
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {

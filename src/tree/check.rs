@@ -123,11 +123,11 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
             if leaves.is_empty() && !N::Keys::is_first(range) {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
-            let fence = N::Keys::fence_record::<M>(chain.access(), here);
+            let fence = N::Keys::fence_record(chain.block(here));
             if fence != 0 && !used.records.insert(fence) {
                 report.add(Broken::new(fence, "V1: a record of two slots"));
             }
-            if let Err(broken) = N::Keys::check_fence::<M>(chain.access(), here) {
+            if let Err(broken) = N::Keys::check_fence(chain.block(here)) {
                 report.add(broken);
             }
             used.leaves.insert(here);
@@ -136,7 +136,7 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
             chain.fits(here)?;
             let mut broken = Vec::new();
             if let Some(Checked { entries, pair, beyond }) =
-                N::Ops::check::<M>(chain.access(), here, range, &mut |b| broken.push(b))
+                N::Ops::check(chain.block(here), range, &mut |b| broken.push(b))
             {
                 report.unfinished += u64::from(pair.is_some()) + beyond.len() as u64;
                 unowned.extend(beyond);
@@ -145,7 +145,7 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
                     for (_, (_, value)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
                         let record = N::Keys::record(value);
-                        if let Err(b) = records.reading(m, &pool.segments).reader.check(record) {
+                        if let Err(b) = records.reading(m, &pool.segments).pool.check_record(record) {
                             broken.push(b);
                         }
                         if !used.records.insert(record) {

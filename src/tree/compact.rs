@@ -15,7 +15,7 @@ use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
@@ -101,7 +101,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn holds_leaf(&self, at: u64) -> bool {
         let (leaves, segments) = (&self.tree.leaves, &self.tree.pool.segments);
         let block = || leaves.blocks().iter().any(|class| class.is_withheld(segments, at));
-        self.held(at) && block() || self.holds_record(N::Keys::fence_record::<M>(leaves.access(), at))
+        self.held(at) && block() || self.holds_record(N::Keys::fence_record(leaves.block(at)))
     }
 
     fn holds_record(&self, record: u64) -> bool {
@@ -122,7 +122,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
         let leaves = &self.tree.leaves;
         let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
         self.held(at)
-            || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
+            || leaves.records.is_some() && (self.held(N::Keys::fence_record(leaves.block(at))) || in_records())
     }
 }
 
@@ -133,14 +133,28 @@ impl<N: TreeNode, M: Medium> Drop for Closed<'_, N, M> {
     }
 }
 
-/// Records of a leaf that were copied: entries, and their new values.
-struct Copies {
+/// Records of a leaf that were copied. When this is dropped, the copies that no slot will point to are given back.
+struct Copies<'t, N: TreeNode, M: Medium> {
+    tree: &'t TreeState<N, M>,
+    /// Entries, and their new values. Whoever lets slots point to the copies takes them out before.
     made: Vec<(Entry, u64)>,
     bytes: u64,
     /// Whether there may be more to copy.
     more: bool,
     /// Why the copying ended too early.
     fault: Option<Fault>,
+}
+
+impl<'t, N: TreeNode, M: Medium> Copies<'t, N, M> {
+    fn none(tree: &'t TreeState<N, M>) -> Self {
+        Self { tree, made: Vec::new(), bytes: 0, more: false, fault: None }
+    }
+}
+
+impl<N: TreeNode, M: Medium> Drop for Copies<'_, N, M> {
+    fn drop(&mut self) {
+        self.made.iter().for_each(|&(_, value)| self.tree.discard(N::Keys::record(value)));
+    }
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -234,7 +248,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let (at, stamp) = (leaf.at, leaves.stamp_of(&leaf));
             let lies_there = closed.holds_leaf(at) || leaves.records.is_some() && !self.moves_records_in_place();
             let (view, mut edges) = (leaf.view(), Edges::<N>::default());
-            N::Keys::note_edges::<M>(leaves.access(), at, view.range, leaves.next_of(&view), &mut edges);
+            leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
             drop(leaf);
             if !old.is_empty() {
                 // Their slots point elsewhere, durably (K-B).
@@ -253,7 +267,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Whether a slot can be pointed to another record where it is, so that no leaf is renewed for it.
     fn moves_records_in_place(&self) -> bool {
-        self.leaves.records.is_some() && N::Space::TAKES.update == 0
+        self.leaves.records.is_some() && self.leaves.update_takes() == 0
     }
 
     /// Whether a leaf can be changed without being kept for a snapshot, which would keep its records as well.
@@ -264,9 +278,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Copies records of a leaf that lie in closed segments, as far as there are free blocks for them. The copies are
     /// flushed, but not fenced.
-    fn copy_records(&self, leaf: &Locked<'_, N>, closed: &impl Victims) -> Copies {
+    fn copy_records(&self, leaf: &Locked<'_, N>, closed: &impl Victims) -> Copies<'_, N, M> {
         let (m, segments) = (self.medium(), &self.pool.segments);
-        let mut copies = Copies { made: Vec::new(), bytes: 0, more: false, fault: None };
+        let mut copies = Copies::none(self);
         let Some(records) = &self.leaves.records else { return copies };
         for entry in self.leaves.entries(leaf) {
             let record = N::Keys::record(entry.1);
@@ -300,18 +314,18 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn point_to(
         &self,
         leaf: &mut Locked<'_, N>,
-        copies: Copies,
+        mut copies: Copies<'_, N, M>,
         old: &mut Vec<Entry>,
         done: &mut Compacted,
     ) -> Result<(), Fault> {
         let leaves = &self.leaves;
         let reading = self.reading();
-        let mut fault = copies.fault;
+        let mut fault = copies.fault.take();
         if !copies.made.is_empty() {
             // Crash: copies that no slot points to. With it, they are durable (V1).
             self.medium().fence(Step::RecordMove);
         }
-        for (entry, value) in copies.made {
+        for (entry, value) in std::mem::take(&mut copies.made) {
             let place = N::Keys::with_key(entry, reading.as_ref(), |key| leaves.search(leaf, N::Keys::as_ref(key)));
             match place {
                 Ok(Ok(place)) if leaves.value(leaf, place) == entry.1 => {
@@ -349,13 +363,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let restructuring = self.restructuring.lock();
         let Some((mut left, old)) = self.lock_beside(key)? else { return Ok(()) };
         let mut entries = leaves.entries(&old);
-        let mut copies = Copies { made: Vec::new(), bytes: 0, more: false, fault: None };
+        let mut copies = Copies::none(self);
         if leaves.records.is_some() && !self.moves_records_in_place() {
             copies = self.copy_records(&old, closed);
-            if let Some(fault) = copies.fault.take() {
-                self.give_up(copies);
-                return Err(fault);
-            }
+            copies.fault.take().map_or(Ok(()), Err)?;
             for &((key, _), value) in &copies.made {
                 entries.iter_mut().filter(|entry| entry.0 == key).for_each(|entry| entry.1 = value);
             }
@@ -365,15 +376,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let new = match leaves.create_in_place_of(&old, 0, &entries) {
             Ok(Some(new)) => new,
-            Ok(None) => {
-                self.give_up(copies);
-                return Ok(());
-            }
-            Err(fault) => {
-                self.give_up(copies);
-                // There is no space for the record of a fence key.
-                return if fault.is_out_of_space() { Ok(()) } else { Err(fault) };
-            }
+            Ok(None) => return Ok(()),
+            // There is no space for the record of a fence key.
+            Err(fault) if fault.is_out_of_space() => return Ok(()),
+            Err(fault) => return Err(fault),
         };
         // The tail is not listed in the index. Crash: an index in the pool names a leaf that was never in the chain; a
         // recovery finds that by comparing, and repoints (K-C).
@@ -385,21 +391,21 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             Ok(listed) => listed,
             Err(fault) => {
                 leaves.free(new);
-                self.give_up(copies);
                 return Err(fault);
             }
         };
         if !listed {
             m.fence(Step::MoveFill);
         }
+        let (moved, bytes) = (std::mem::take(&mut copies.made), copies.bytes);
         // Crash, until the link: a block that no chain reaches; after it, the block of the old leaf is that.
         self.point(&mut left, new.at);
         if let Left::Leaf(left) = &mut left {
             leaves.note_posted(left);
         }
         done.leaves += 1;
-        done.bytes += u64::from(leaves.lines(&old)) * LINE + copies.bytes;
-        done.records += copies.made.len() as u64;
+        done.bytes += u64::from(leaves.lines(&old)) * LINE + bytes;
+        done.records += moved.len() as u64;
         leaves.free(old);
         let (stamp, at, is_tail) = (leaves.stamp_of(&new), new.at, N::Keys::is_tail(new.range()));
         drop((left, new));
@@ -408,15 +414,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             self.post_now(leaves.name(at), at, at);
         }
         drop(restructuring);
-        if !copies.made.is_empty() {
-            self.retire_entries(copies.made.into_iter().map(|(entry, _)| entry).collect(), stamp);
+        if !moved.is_empty() {
+            self.retire_entries(moved.into_iter().map(|(entry, _)| entry).collect(), stamp);
         }
         Ok(())
-    }
-
-    /// Gives back copies that no slot will point to.
-    fn give_up(&self, copies: Copies) {
-        copies.made.iter().for_each(|&(_, value)| self.discard(N::Keys::record(value)));
     }
 
     /// Locks the leaf that owns the key, and what points to it; `None` if the chain is damaged there. The caller holds
@@ -429,7 +430,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (left, old) = if N::Keys::is_first(range) {
             (Left::Root, leaves.lock(self.head())?)
         } else {
-            let left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+            let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
             let old = leaves.lock_next(&left)?;
             (Left::Leaf(left), old)
         };

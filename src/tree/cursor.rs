@@ -137,7 +137,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             match self.reads.find(&rest, from_left) {
                 Known::Read(start, read) if is_renewed || read.is_still(self.tree) => {
                     self.news = News::Known;
-                    let entries = read.entries_in::<M>(start, &rest, self.reading.as_ref())?.to_vec();
+                    let entries = read.entries_in(start, &rest, self.reading.as_ref())?.to_vec();
                     let edges = Arc::clone(&read.edges);
                     self.count(1 + entries.len());
                     *unread = rest.without((start, read.to.as_ref()), from_left);

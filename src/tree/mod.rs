@@ -42,6 +42,7 @@ mod renew;
 mod replace;
 mod restructuring;
 mod retain;
+mod room;
 mod scratch;
 mod search;
 #[cfg(all(test, not(bristlecone_loom)))]

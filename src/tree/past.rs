@@ -126,7 +126,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let unchanged = self.with_owner(key, |view| {
             let count =
                 leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, N::Keys::span(&unread), entries));
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), edges);
+            leaves.note_edges(view, leaves.next_of(view), edges);
             (count, view.at)
         })?;
         let rest = |unread, edges: &_| match from_left {

@@ -192,7 +192,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let mut read = |view: &View<'_, N>| {
             count = leaves.entries_in(view, N::Keys::span(unread), buffer);
             let next = leaves.next_of(view);
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, &mut bounds.edges);
+            leaves.note_edges(view, next, &mut bounds.edges);
             LeafRead { at: view.at, expected: view.at == hint, next }
         };
         let hinted = leaves.accept(hint, hint).ok();
@@ -205,7 +205,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     /// Prefetches the records of the entries of a leaf.
     fn prefetch(tree: &TreeState<N, M>, ready: &Ready<N>) {
-        N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
+        N::Keys::prefetch_entries(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
     }
 
     fn read_front(&mut self, unread: Unread<N>) {

@@ -38,7 +38,6 @@ fn check_levels<N: WordNode<Ops: InnerOps>, M: Medium>(
     leaves: &[(u64, u64)],
     report: &mut dyn FnMut(Broken),
 ) {
-    let m = links.medium();
     // From the top down, without locks, because taking a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();
@@ -58,7 +57,7 @@ fn check_levels<N: WordNode<Ops: InnerOps>, M: Medium>(
         }
         let mut entries = Vec::new();
         for &(at, range) in &nodes {
-            let Some(checked) = N::Ops::check(m, at, range, report) else { return };
+            let Some(checked) = N::Ops::check(links.block(at), range, report) else { return };
             let from = entries.len();
             entries.extend(checked.entries.iter().map(|&(low, child)| (low, child, at)));
             if entries.get(from).is_none_or(|&(key, ..)| key != range.low()) {

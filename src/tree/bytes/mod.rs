@@ -25,7 +25,7 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
             let what = "a tree of byte strings has a volatile index; the number of the index must be that one's";
             return Err(ErrorKind::InvalidOption { what, given: index as u64 }.into());
         }
-        Ok(ByteDirectory::new::<SLOTS>(pool, root))
+        Ok(ByteDirectory::new(pool, root))
     }
 
     #[inline(always)]

@@ -6,8 +6,8 @@ use crate::byte_key::ByteKey;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::kind::Kind;
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, Parts, ReadEntry, record_of, reference};
-use crate::pool::record::RecordReader;
+use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, Parts, record_of, reference};
+use crate::pool::access::Access;
 use crate::pool::records::{Reading, Records};
 use crate::raw::{KEY_MAX, Raw};
 use crate::tree::part::{AnyPart, PartOf};
@@ -29,16 +29,13 @@ enum Found {
 }
 
 impl<N: TreeNode<Keys = ByteStrings>, M: Medium> TreeState<N, M> {
-    fn reader(&self) -> RecordReader<'_, M> {
-        RecordReader { m: &self.pool.medium, segments: &self.pool.segments, tree: self.root.slot }
-    }
-
     /// Copies a value that a slot points to, if it fits into the buffer.
     #[inline]
     fn copy_value(&self, reference: u64, buffer: &mut [[u8; 8]; SHORT]) -> Found {
         let at = record_of(reference);
-        match self.reader().parts(at) {
-            Ok(parts) => self.reader().load(at, parts.value, buffer).map_or(Found::Long, Found::Short),
+        let pool = self.leaves.access();
+        match pool.parts(at) {
+            Ok(parts) => pool.load_record(at, parts.value, buffer).map_or(Found::Long, Found::Short),
             Err(broken) => Found::Damaged(broken),
         }
     }
@@ -49,7 +46,7 @@ impl<N: TreeNode<Keys = ByteStrings>, M: Medium> TreeState<N, M> {
         let Some(reading) = self.reading() else { return Ok(None) };
         let Some(reference) = self.get(key) else { return Ok(None) };
         let at = record_of(reference);
-        let value = reading.reader.parts(at)?.value;
+        let value = reading.pool.parts(at)?.value;
         Ok(Some(reading.with_part(at, value, read)))
     }
 }
@@ -66,17 +63,17 @@ fn encoded(bytes: &[u8], kind: Kind) -> Raw<&[u8]> {
 
 /// The value of a record with these parts.
 #[inline]
-fn stored<M: Medium>(reader: RecordReader<'_, M>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Raw {
+fn stored(pool: Access<'_, impl Medium>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Raw {
     match kind.is_record {
-        true => Raw::Bytes(reader.bytes(at, value.0, value.1)),
-        false => Raw::Word(reader.with_part(at, value, word)),
+        true => Raw::Bytes(pool.record_bytes(at, value.0, value.1)),
+        false => Raw::Word(pool.with_record(at, value, word)),
     }
 }
 
 /// Where an entry is, and what reads it.
 #[inline]
-fn entry_of<'r, M: Medium>(reference: u64, reading: Option<&Reading<'r, M>>) -> (RecordReader<'r, M>, u64) {
-    (reading.expect("a tree of byte strings has records").reader, record_of(reference))
+fn entry_of<'r, M: Medium>(reference: u64, reading: Option<&Reading<'r, M>>) -> (Access<'r, M>, u64) {
+    (reading.expect("a tree of byte strings has records").pool, record_of(reference))
 }
 
 impl Form for ByteStrings {
@@ -185,8 +182,8 @@ impl Form for ByteStrings {
     }
 
     fn stored_value<M: Medium>(reference: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Raw, Fault> {
-        let (reader, at) = entry_of(reference, reading);
-        Ok(stored(reader, at, reader.parts(at)?, kind))
+        let (pool, at) = entry_of(reference, reading);
+        Ok(stored(pool, at, pool.parts(at)?, kind))
     }
 
     #[inline]
@@ -196,10 +193,10 @@ impl Form for ByteStrings {
         kind: Kind,
         read: impl FnOnce(&[u8], Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
-        let (reader, at) = entry_of(reference, reading);
-        let Parts { key: (from, len), value: (_, value) } = reader.parts(at)?;
+        let (pool, at) = entry_of(reference, reading);
+        let Parts { key: (from, len), value: (_, value) } = pool.parts(at)?;
         // The value follows the key.
-        Ok(reader.with_part(at, (from, len + value), |bytes| {
+        Ok(pool.with_record(at, (from, len + value), |bytes| {
             let (key, value) = bytes.split_at(len as usize);
             read(key, encoded(value, kind))
         }))
@@ -212,9 +209,9 @@ impl Form for ByteStrings {
         kind: Kind,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<(R, Raw), Fault> {
-        let (reader, at) = entry_of(reference, reading);
-        let parts = reader.parts(at)?;
-        Ok((reader.with_part(at, parts.key, read), stored(reader, at, parts, kind)))
+        let (pool, at) = entry_of(reference, reading);
+        let parts = pool.parts(at)?;
+        Ok((pool.with_record(at, parts.key, read), stored(pool, at, parts, kind)))
     }
 
     #[inline]
@@ -223,8 +220,8 @@ impl Form for ByteStrings {
         reading: Option<&Reading<'_, M>>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Fault> {
-        let (reader, at) = entry_of(reference, reading);
-        Ok(reader.with_part(at, reader.parts(at)?.key, read))
+        let (pool, at) = entry_of(reference, reading);
+        Ok(pool.with_record(at, pool.parts(at)?.key, read))
     }
 }
 

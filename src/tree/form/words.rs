@@ -106,7 +106,7 @@ impl Form for Words {
     fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Raw, Fault> {
         match reading {
             None => Ok(Raw::Word(word)),
-            Some(reading) => Ok(Raw::Bytes(reading.reader.read(word)?)),
+            Some(reading) => Ok(Raw::Bytes(reading.pool.read_record(word)?)),
         }
     }
 
@@ -117,9 +117,9 @@ impl Form for Words {
         _kind: Kind,
         read: impl FnOnce(&u64, Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
-        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Raw::Word(word))) };
-        let len = reader.len(word)?;
-        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Raw::Bytes(bytes))))
+        let Some(Reading { pool, .. }) = reading else { return Ok(read(&key, Raw::Word(word))) };
+        let len = pool.record_len(word)?;
+        Ok(pool.with_record(word, (0, len), |bytes| read(&key, Raw::Bytes(bytes))))
     }
 
     #[inline]
