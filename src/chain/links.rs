@@ -2,7 +2,7 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{BlockAt, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
+use crate::node::{BlockAt, Checked, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
 use crate::pool::PoolState;
 use crate::pool::access::Access;
 use crate::pool::segments::{SegmentEntry, SegmentKind};
@@ -123,5 +123,48 @@ impl<N: Node, M: Medium> Links<N, M> {
     /// Reads the level of a node from the medium.
     pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
         N::Ops::level(self.block(at))
+    }
+}
+
+/// What a check reads of the nodes of a chain, whatever their layout: a check is slow anyway, and compiled for each layout
+/// that a program may meet.
+pub(crate) trait Nodes<K: Keys> {
+    /// See [`Links::accept`].
+    fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken>;
+    /// See [`Links::level`].
+    fn level(&self, at: u64) -> Result<u16, Broken>;
+    /// See [`Links::range_of`].
+    fn range_of(&self, at: u64) -> Result<K::Range, Broken>;
+    /// See [`Links::next`].
+    fn next(&self, at: u64) -> Result<Option<u64>, Broken>;
+    /// See [`Links::fits`].
+    fn fits(&self, at: u64) -> Result<(), Broken>;
+    /// See [`Layout::check`].
+    fn check(&self, at: u64, range: K::Range, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+}
+
+impl<N: Node, M: Medium> Nodes<N::Keys> for Links<N, M> {
+    fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+        self.accept(at, read_from)
+    }
+
+    fn level(&self, at: u64) -> Result<u16, Broken> {
+        self.level(at)
+    }
+
+    fn range_of(&self, at: u64) -> Result<RangeOf<N>, Broken> {
+        self.range_of(at)
+    }
+
+    fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
+        self.next(at)
+    }
+
+    fn fits(&self, at: u64) -> Result<(), Broken> {
+        self.fits(at)
+    }
+
+    fn check(&self, at: u64, range: RangeOf<N>, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        N::Ops::check(self.block(at), range, report)
     }
 }

@@ -37,7 +37,7 @@ use crate::tally::Tally;
 pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;
-pub(crate) use links::Links;
+pub(crate) use links::{Links, Nodes};
 pub(crate) use locks::{Locked, Met, View};
 use shadows::Shadows;
 use std::alloc::{Layout, handle_alloc_error};

@@ -4,6 +4,7 @@ mod batch;
 mod bulk;
 mod bytes;
 mod check;
+mod checks;
 mod close;
 mod compact;
 mod copy;

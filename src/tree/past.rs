@@ -1,8 +1,6 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they
 //! have.
 
-use super::check::check_tree;
-use super::directory::Directory;
 use super::interval::Interval;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Unread, no_less};
@@ -12,7 +10,7 @@ use crate::medium::Medium;
 use crate::node::Keys;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
-use crate::pool::{AnyTree, Compacted, Measured, Report, TreeMetrics, together};
+use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
 use crate::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -39,11 +37,6 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         records.collect(&self.pool.medium, &self.pool.segments);
         // What snapshots keep does not come back by itself; what transactions keep in their own does.
         records.has_retired() || self.pool.instants.has_moments() && self.leaves.frozen.has_retired()
-    }
-
-    fn check(&self, report: &mut Report) {
-        check_tree::<N, M>(&self.pool, self.root, self.directory.kind(), self.leaves.records.is_some(), report);
-        report.trees += 1;
     }
 
     fn measure(&self) -> Measured {

@@ -2,7 +2,7 @@
 
 use super::{Desk, Ran, command, has_keys, ran, run, start};
 use bristlecone::Pool;
-use bristlecone::papers::{CircTree, FastFairBinary, Linear};
+use bristlecone::papers::{CircTree, FastFairBinary, Linear, NvTree};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -430,6 +430,17 @@ fn a_file_that_is_only_read_is_not_changed() {
     }
     desk.run("put", &["2", "c"]).ok();
     assert_eq!(desk.run("get", &["2"]).ok(), "c\n");
+}
+
+#[test]
+fn all_layouts_of_the_crate_are_checked() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(32 << 20).open(desk.pool()).unwrap();
+    pool.tree_of::<NvTree>("nv").unwrap().insert(1, 2).unwrap();
+    pool.tree_of::<Linear<8>>("small").unwrap().insert(1, 2).unwrap();
+    pool.close().unwrap();
+    let told = desk.run("check", &[]).ok();
+    assert!(told.contains("clean: 2 trees"), "{told}");
 }
 
 #[test]
