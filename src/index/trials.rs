@@ -89,7 +89,8 @@ pub(crate) fn built<S: TestedIndex>(index: S, lows: impl IntoIterator<Item = u64
     (index, model)
 }
 
-/// The model of an index with these separators. It takes no iterator: a map is compiled with a sort for each type of those.
+/// The model of an index with these separators. It takes no iterator: a map is compiled with a sort for each type of
+/// those.
 fn model_of(lows: Vec<u64>) -> Model {
     lows.into_iter().map(|low| (low, leaf_of(low))).collect()
 }
