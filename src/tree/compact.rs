@@ -5,7 +5,6 @@
 
 use super::Form;
 use super::directory::Directory;
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::renew::WithLeft;
 use super::replace::Left;
@@ -15,7 +14,7 @@ use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Keys, NoLess, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};

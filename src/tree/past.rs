@@ -2,12 +2,11 @@
 //! have.
 
 use super::interval::Interval;
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Unread, no_less};
 use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::Keys;
+use crate::node::{Keys, NoLess};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
 use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
