@@ -27,8 +27,8 @@
 //!
 //! Keys are numbers, texts, byte strings, arrays, and options and tuples of them ([`Key`]); values are numbers, texts
 //! and byte strings ([`Value`]), and with the feature `serde` whatever serde knows. Methods have the names of
-//! `BTreeMap`'s where the meaning is the same. How your own types become keys and values, and get kinds that nothing
-//! else is taken for ([`Kind::own`]), is in
+//! `BTreeMap`'s where the meaning is the same. How your own types become keys and values ([`codec`]), and get kinds
+//! that nothing else is taken for ([`Kind::own`](codec::Kind::own)), is in
 //! [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md).
 //!
 //! ```
