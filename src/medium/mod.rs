@@ -167,7 +167,8 @@ pub enum Hint {
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
 /// read *from* a medium is validated before it is used; the implementations still check bounds.
 ///
-/// A medium that changes a few things about another one is a [`Layer`].
+/// No method has a default, so that a wrapper that forgets one does not compile. A later version may add methods: a
+/// program that changes a few things about a medium of the crate implements [`Layer`], whose methods all have defaults.
 ///
 /// # Panics
 ///
@@ -193,10 +194,7 @@ pub trait Medium: Send + Sync + 'static {
     /// what an open after a crash stores stays in the memory of this process.
     ///
     /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
-    #[inline]
-    fn refuses(&self) -> bool {
-        self.forked()
-    }
+    fn refuses(&self) -> bool;
 
     /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///
@@ -225,9 +223,7 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Says how changes wait for the disk from now on. False if the medium has no journal.
     #[doc(hidden)]
-    fn set_journal(&mut self, _mode: Journal) -> bool {
-        false
-    }
+    fn set_journal(&mut self, mode: Journal) -> bool;
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
     /// opened without further work.
@@ -253,9 +249,7 @@ pub trait Medium: Send + Sync + 'static {
     /// gap, as far as the medium knows; `at` if it does not.
     ///
     /// This may take as long as it takes to read all of them.
-    fn reserved_to(&self, at: u64) -> u64 {
-        at
-    }
+    fn reserved_to(&self, at: u64) -> u64;
 
     /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
     /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they
@@ -299,10 +293,7 @@ pub trait Medium: Send + Sync + 'static {
     /// # Panics
     ///
     /// As `load` does, if they are not all accessible.
-    #[inline]
-    fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
-        None
-    }
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]>;
 
     /// Replaces the word at `at`. It is certainly durable only after a flush and a fence, and may be durable at any
     /// time from now on.
@@ -313,10 +304,7 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Does the same with the CPU's instruction that compares and swaps sixteen bytes, on a medium that tells the two
     /// apart.
-    #[inline]
-    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.store_pair(at, pair);
-    }
+    fn swap_pair(&self, at: u64, pair: [u64; 2]);
 
     /// Earlier stores are not seen after later ones, and within a line they do not become durable after later ones.
     fn order(&self, step: Step);
