@@ -41,7 +41,7 @@ impl Cache {
     fn get(&self, path: &str) -> Result<Option<String>> {
         let text = self.pages.get_with(path, |page| {
             let (expires, text) = page.decode_as::<(u64, &str)>()?;
-            Ok::<_, bristlecone::Refusal>((expires > now()).then(|| text.to_owned()))
+            Ok::<_, bristlecone::codec::Refusal>((expires > now()).then(|| text.to_owned()))
         })?;
         Ok(text.transpose()?.flatten())
     }

@@ -1,11 +1,11 @@
 //! Entries that are read one leaf at a time, from both ends.
 
 use crate::error::Fault;
-use crate::tree::{Item, MapKeys};
+use crate::tree::{Form, Item};
 use std::collections::VecDeque;
 
 /// The entries of an interval that were not yet returned.
-pub(crate) struct Ends<K: MapKeys> {
+pub(crate) struct Ends<K: Form> {
     /// What was not read yet.
     unread: Option<K::Unread>,
     /// Entries that were read from the left.
@@ -14,7 +14,7 @@ pub(crate) struct Ends<K: MapKeys> {
     back: VecDeque<Item<K>>,
 }
 
-impl<K: MapKeys> Ends<K> {
+impl<K: Form> Ends<K> {
     /// Nothing was read yet.
     pub(crate) fn new(unread: Option<K::Unread>) -> Self {
         Self { unread, front: VecDeque::new(), back: VecDeque::new() }

@@ -111,8 +111,10 @@ pub enum ErrorKind {
     /// may not fit together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before
     /// it opens; for reading only, the pool opens, and can be checked, but its trees cannot be opened.
     PowerLoss,
-    /// A tree has a layout or a node size that this build cannot check without its types, so nothing is known of it.
-    /// Open the pool with [`read_only`](crate::Options::read_only), or drop the tree in a build that has its types.
+    /// A tree has a layout or a node size that this program has not named, so it has no check for it, and nothing is
+    /// known of the tree. [Name](crate::Pool::name_layout) its layout before, or
+    /// [all](crate::Pool::name_all_layouts) of this crate. To leave the tree out, open the pool with
+    /// [`read_only`](crate::Options::read_only).
     Unchecked {
         /// The tree.
         tree: String,
@@ -502,7 +504,11 @@ impl fmt::Display for ErrorKind {
                  makes it usable if it is whole"
             ),
             Self::Unchecked { tree, layout } => {
-                write!(f, "tree '{tree}' has layout {layout}, which cannot be checked without its types")
+                write!(
+                    f,
+                    "tree '{tree}' has layout {layout}, for which this program has no check: name the layout first \
+                     (Pool::name_layout, or Pool::name_all_layouts for those of the crate)"
+                )
             }
             Self::LayoutMismatch { tree, found, expected } => {
                 write!(f, "tree '{tree}' has layout {found}, asked for {expected}")

@@ -152,7 +152,8 @@ impl Kind {
     /// # Examples
     ///
     /// ```
-    /// use bristlecone::{Kind, Value};
+    /// use bristlecone::codec::Kind;
+    /// use bristlecone::Value;
     ///
     /// const EMAIL: Kind = Kind::own("email", <String as Value>::KIND);
     /// assert_eq!(EMAIL.name(), "email (string)");

@@ -164,7 +164,7 @@ pub mod arch;
 mod bias;
 mod byte_key;
 mod chain;
-mod codec;
+pub mod codec;
 #[cfg(feature = "crash")]
 pub mod crash;
 mod delay;
@@ -181,13 +181,13 @@ mod node;
 pub mod papers;
 mod pool;
 mod random;
+mod raw;
 mod search;
 mod shards;
 #[cfg(all(feature = "crash", debug_assertions, not(test), not(bristlecone_loom)))]
 mod shared;
 mod snapshot;
 mod step;
-mod stored;
 mod sync;
 mod table;
 mod tally;
@@ -195,20 +195,33 @@ mod transaction;
 mod tree;
 mod version;
 
-pub use codec::{Bytes, EncodedKey, Form, Key, KeyBytes, KeyView, PrefixOf, ToKey, ToValue, Value, Word};
+pub use codec::key::Key;
 #[cfg(feature = "serde")]
-pub use codec::{Postcard, PostcardView};
-pub use error::{Broken, Error, ErrorGroup, ErrorKind, Refusal, Result};
-pub use kind::Kind;
-pub use map::{Entries, IntoEntries, Keys, Map, Values};
-pub use medium::{Journal, JournalStat, Recovered, Recovery, RingPlace};
+pub use codec::postcard::Postcard;
+pub use codec::value::Value;
+pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
+pub use map::{DefaultLeaf, LeafFor, Map};
+pub use medium::{Journal, Recovered, Recovery, RingPlace};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
-pub use pool::{Compacted, Metrics, Options, Pool, Progress, Report, Snapshots, Stat, TreeInfo, TreeMetrics, Verdict};
-pub use snapshot::{Backup, Snapshot, SnapshotRange};
-pub use stored::{Encoded, Stored, ToStore};
+pub use pool::{Compacted, Options, Pool, Progress, Report, Verdict};
+pub use snapshot::{Backup, Snapshot};
 pub use table::Table;
-pub use transaction::{Scan, Transaction, WriteBatch};
-pub use tree::{Column, IntoRange, PTree, Range};
+pub use transaction::{Transaction, WriteBatch};
+pub use tree::PTree;
+
+/// The iterators of trees, maps, transactions and snapshots.
+pub mod iter {
+    pub use crate::map::{Entries, IntoEntries, Keys, Values};
+    pub use crate::snapshot::SnapshotRange;
+    pub use crate::transaction::Scan;
+    pub use crate::tree::{Column, IntoRange, Range};
+}
+
+/// What a pool says about itself: how much there is of everything, and what has happened.
+pub mod stat {
+    pub use crate::medium::JournalStat;
+    pub use crate::pool::{Metrics, Snapshots, Stat, TreeInfo, TreeMetrics};
+}
 
 /// The examples of docs/own-types.md, as tests.
 #[cfg(all(doctest, feature = "serde"))]

@@ -11,7 +11,7 @@ mod tests;
 pub use entries::{Entries, Keys, Values};
 pub use owned::IntoEntries;
 
-use crate::codec::{Key, MapForm, PrefixOf, Value, Word, decode, encode, kind_of};
+use crate::codec::{EncodedKey, Form, Key, PrefixOf, StoredKey, Value, Words, decode, encode, kind_of};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
@@ -20,18 +20,26 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
-use crate::stored::{Encoded, Stored, ToStore};
-use crate::tree::{MapKeys, Range, Spot, TreeNode, TreeState};
+use crate::raw::Raw;
+use crate::tree::{Range, Spot, TreeNode, TreeState};
+use std::borrow::Borrow;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// What the keys of a map's tree are.
-pub(crate) type KeysOf<K> = <<K as Key>::Form as MapForm>::Keys;
-/// The layout that a map has by default.
-type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
+/// A layout of leaves for maps whose keys are `K`.
+///
+/// Sealed: each [`WordNode`] is one if keys are words, and each [`ByteLeaf`](crate::ByteLeaf) if they are byte strings.
+pub trait LeafFor<K: Key>: TreeNode<Keys = K::Form> {}
+
+impl<K: Key, N: TreeNode<Keys = K::Form>> LeafFor<K> for N {}
+
+/// The layout that a map has by default: [`OneLine`](crate::OneLine) if keys are words, and
+/// [`ByteLeaf`](crate::ByteLeaf) if they are byte strings.
+pub type DefaultLeaf<K> = <<K as Key>::Form as Form>::Leaf;
 
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
@@ -70,12 +78,12 @@ type LeafOf<K> = <<K as Key>::Form as MapForm>::Leaf;
 /// assert_eq!(keys, [-1, 7]);
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
-pub struct Map<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>> = LeafOf<K>, M: Medium = Mapped> {
+pub struct Map<K: Key, V: Value, N: LeafFor<K> = DefaultLeaf<K>, M: Medium = Mapped> {
     state: Arc<TreeState<N, M>>,
     types: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state), types: PhantomData }
     }
@@ -83,15 +91,15 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Clone for Map<K
 
 /// The name, the kind of tree and the number of entries, but no entries: unlike the `Debug` of `BTreeMap`, this takes
 /// no long walk. After a crash, the number is there once it is known.
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> fmt::Debug for Map<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.show(f, "Map")
     }
 }
 
 // As `PTree`.
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> UnwindSafe for Map<K, V, N> {}
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>> RefUnwindSafe for Map<K, V, N> {}
+impl<K: Key, V: Value, N: LeafFor<K>> UnwindSafe for Map<K, V, N> {}
+impl<K: Key, V: Value, N: LeafFor<K>> RefUnwindSafe for Map<K, V, N> {}
 
 impl<M: Medium> Pool<M> {
     /// Opens the map of this name, or creates an empty one.
@@ -102,11 +110,13 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::Kind::own). A
-    /// made-up kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is
+    /// [stored as it](crate::codec::Kind::own). A made-up kind does not compile:
     ///
     /// ```compile_fail,E0080
-    /// use bristlecone::{Encoded, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// use bristlecone::codec::{Kind, Raw, Refusal};
+    /// use bristlecone::{Map, Pool, Value};
+    /// use std::borrow::Cow;
     ///
     /// struct Number(u64);
     ///
@@ -119,15 +129,15 @@ impl<M: Medium> Pool<M> {
     ///     type Borrowed<'v> = u64;
     ///     type View<'v> = u64;
     ///
-    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    ///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
     ///         Ok(value.into())
     ///     }
     ///
-    ///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+    ///     fn decode(stored: Raw) -> Result<Self, Refusal> {
     ///         Ok(Self(stored.word()))
     ///     }
     ///
-    ///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    ///     fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
     ///         u64::view(encoded)
     ///     }
     /// }
@@ -136,7 +146,7 @@ impl<M: Medium> Pool<M> {
     /// let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
     /// let numbers: Map<u64, Number> = pool.map("numbers").unwrap();
     /// ```
-    pub fn map<K: Key, V: Value>(&self, name: &str) -> Result<Map<K, V, LeafOf<K>, M>> {
+    pub fn map<K: Key, V: Value>(&self, name: &str) -> Result<Map<K, V, DefaultLeaf<K>, M>> {
         self.map_with(name, IndexKind::Volatile)
     }
 
@@ -146,7 +156,7 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree`](Self::tree).
-    pub fn map_of<K: Key<Form = Word>, V: Value, N: WordNode>(&self, name: &str) -> Result<Map<K, V, N, M>> {
+    pub fn map_of<K: Key<Form = Words>, V: Value, N: WordNode>(&self, name: &str) -> Result<Map<K, V, N, M>> {
         self.map_with(name, N::INDEX)
     }
 
@@ -155,17 +165,13 @@ impl<M: Medium> Pool<M> {
     /// # Errors
     ///
     /// As [`tree_with`](Self::tree_with).
-    pub fn map_with<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
-        &self,
-        name: &str,
-        index: IndexKind,
-    ) -> Result<Map<K, V, N, M>> {
+    pub fn map_with<K: Key, V: Value, N: LeafFor<K>>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
         let state = self.state.acknowledged(TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
         Ok(Map { state, types: PhantomData })
     }
 
-    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::Kind::own) its kinds
-    /// have: for programs that do not know its types, and to change the form of its values.
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::codec::Kind::own) its
+    /// kinds have: for programs that do not know its types, and to change the form of its values.
     ///
     /// Nothing keeps such a map from writing what the types cannot read.
     ///
@@ -175,18 +181,21 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::TreeInfo::stored_keys) and `stored_values`.
+    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::stat::TreeInfo::stored_keys) and
+    /// `stored_values`.
     ///
     /// ```
-    /// # use bristlecone::{ByteLeaf, Encoded, ErrorKind, IndexKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+    /// # use bristlecone::codec::{Kind, Raw, Refusal};
+    /// # use bristlecone::{ByteLeaf, ErrorKind, IndexKind, Map, Pool, Value};
+    /// # use std::borrow::Cow;
     /// # struct Note(String);
     /// # impl Value for Note {
     /// #     const KIND: Kind = Kind::own("note", <String as Value>::KIND);
     /// #     type Borrowed<'v> = &'v str;
     /// #     type View<'v> = &'v str;
-    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> { String::encode(value) }
-    /// #     fn decode(stored: Stored) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
-    /// #     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> { String::view(encoded) }
+    /// #     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> { String::encode(value) }
+    /// #     fn decode(stored: Raw) -> Result<Self, Refusal> { String::decode(stored).map(Self) }
+    /// #     fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> { String::view(encoded) }
     /// # }
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a"))?;
@@ -200,7 +209,7 @@ impl<M: Medium> Pool<M> {
     /// assert_eq!(texts.get("monday")?.as_deref(), Some("rain"));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn map_as_stored<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>>(
+    pub fn map_as_stored<K: Key, V: Value, N: LeafFor<K>>(
         &self,
         name: &str,
         index: IndexKind,
@@ -218,7 +227,33 @@ const fn kinds<K: Key, V: Value>() -> (Kind, Kind) {
     (kind_of::<K>(), V::KIND)
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+/// The entries of a range of keys.
+#[track_caller]
+pub(crate) fn encoded_range<'t, 'k, K: Key, N: LeafFor<K>, M: Medium>(
+    tree: &'t TreeState<N, M>,
+    range: impl RangeBounds<K::Borrowed<'k>>,
+) -> Range<'t, N, M> {
+    let encode = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
+    let (start, end) = (encode(range.start_bound()), encode(range.end_bound()));
+    Range::new(tree, (start.as_ref().map(stored::<K>), end.as_ref().map(stored::<K>)))
+}
+
+/// The entries whose keys begin with a prefix.
+pub(crate) fn prefix_range<'t, K: Key, N: LeafFor<K>, M: Medium>(
+    tree: &'t TreeState<N, M>,
+    prefix: &impl PrefixOf<K>,
+) -> Range<'t, N, M> {
+    let (from, to) = prefix.bounds();
+    let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(stored::<K>(to)));
+    Range::new(tree, (Bound::Included(stored::<K>(&from)), to))
+}
+
+/// An encoded key as the tree holds it.
+fn stored<'e, K: Key>(encoded: &'e EncodedKey<'_, K>) -> &'e StoredKey<K> {
+    encoded.borrow()
+}
+
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     pub(crate) fn state(&self) -> &TreeState<N, M> {
         &self.state
     }
@@ -285,17 +320,17 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
-        let value = KeysOf::<K>::value(&self.state, K::Form::key(&K::encode(key)), V::KIND);
+        let value = K::Form::get(&self.state, K::Form::key(&K::encode(key)), V::KIND);
         self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
     }
 
     #[inline]
-    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<ToStore<'v>, Fault> {
+    fn encode<'v>(&self, value: V::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Fault> {
         encode::<V>(value, || self.state.name())
     }
 
     #[inline]
-    fn decode(&self, value: Stored) -> Result<V, Fault> {
+    fn decode(&self, value: Raw) -> Result<V, Fault> {
         decode(value, || self.state.name())
     }
 
@@ -323,8 +358,8 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
-        let read = |value: Encoded<'_>| read(V::view(value));
-        self.state.named(KeysOf::<K>::value_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
+        let read = |value: Raw<&[u8]>| read(V::view(value));
+        self.state.named(K::Form::get_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
     }
 
     /// The values of several keys, in the order of the keys. This is faster than one [`get`](Self::get) after the
@@ -501,7 +536,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        let put = |value: ToStore<'_>| self.state.put(K::Form::key(&key), value.encoded(), wanted);
+        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put(K::Form::key(&key), value.lent(), wanted);
         self.state.acknowledged(self.encode(value).and_then(put))
     }
 
@@ -536,16 +571,6 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
 
-    #[track_caller]
-    fn encoded_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Range<'_, N, M> {
-        let encode = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
-        K::Form::range(&self.state, (encode(range.start_bound()), encode(range.end_bound())))
-    }
-
-    fn entries<'m>(&'m self, range: Range<'m, N, M>) -> Entries<'m, K, V, N, M> {
-        Entries::new(&self.state, range)
-    }
-
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
     /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns
@@ -576,7 +601,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     #[track_caller]
     pub fn keys<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Keys<'_, K, V, N, M> {
-        Keys(self.entries(self.encoded_range(range)))
+        Keys(self.range(range))
     }
 
     /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
@@ -604,7 +629,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     #[track_caller]
     pub fn values<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Values<'_, K, V, N, M> {
-        Values(self.entries(self.encoded_range(range)))
+        Values(self.range(range))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -645,7 +670,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
-        self.entries(self.encoded_range(range))
+        Entries::new(&self.state, encoded_range::<K, N, M>(&self.state, range))
     }
 
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
@@ -673,7 +698,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl PrefixOf<K>) -> Entries<'_, K, V, N, M> {
-        self.entries(K::Form::with_prefix(&self.state, prefix.bounds()))
+        Entries::new(&self.state, prefix_range::<K, N, M>(&self.state, &prefix))
     }
 
     /// All entries, in ascending order. `for entry in &map` does the same.
@@ -887,10 +912,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn check_values(&self, report: &mut Report) {
         let mut entries = self.iter();
-        let is_readable = |entry: Spot<'_, KeysOf<K>>, reading: Option<&Reading<'_, M>>| {
+        let is_readable = |entry: Spot<'_, <K as Key>::Form>, reading: Option<&Reading<'_, M>>| {
             let (_, word) = entry.entry();
-            let value = KeysOf::<K>::stored_value(word, reading, V::KIND)?;
-            let at = if reading.is_some() { KeysOf::<K>::record(word) } else { self.state.head_at() };
+            let value = K::Form::stored_value(word, reading, V::KIND)?;
+            let at = if reading.is_some() { K::Form::record(word) } else { self.state.head_at() };
             Ok(V::decode(value).map_err(|_| Broken::new(at, "V3: a value that its type cannot read")).err())
         };
         while let Some(checked) = entries.next_entry(is_readable) {

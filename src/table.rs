@@ -1,14 +1,14 @@
 //! What takes part in transactions and in snapshots: trees and maps with the default leaves.
 
-use crate::codec::{self, Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault};
-use crate::map::{KeysOf, Map};
+use crate::map::{LeafFor, Map, encoded_range, prefix_range};
 use crate::medium::Medium;
 use crate::node::{Defer, WordNode};
 use crate::pool::PoolState;
-use crate::tree::{Item, PTree, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Item, PTree, TreeKeys, TreeState};
 use std::borrow::Borrow;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 /// A [`PTree`] or a [`Map`] that takes part in [transactions](crate::Transaction) and [snapshots](crate::Snapshot): one
 /// with the default leaves, [`OneLine`](crate::OneLine) or [`ByteLeaf`](crate::ByteLeaf).
@@ -69,7 +69,7 @@ pub trait Table<M: Medium> {
     type Value: Value;
 
     #[doc(hidden)]
-    type Node: TreeNode<Keys = KeysOf<Self::Key>, Ops: Defer>;
+    type Node: LeafFor<Self::Key, Ops: Defer>;
 
     #[doc(hidden)]
     fn tree(&self) -> &TreeState<Self::Node, M>;
@@ -85,7 +85,7 @@ impl<N: WordNode<Ops: Defer>, M: Medium> Table<M> for PTree<N, M> {
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>, Ops: Defer>, M: Medium> Table<M> for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K, Ops: Defer>, M: Medium> Table<M> for Map<K, V, N, M> {
     type Key = K;
     type Value = V;
     type Node = N;
@@ -100,7 +100,7 @@ pub(crate) type KeyOf<'k, T, M> = <<T as Table<M>>::Key as Key>::Borrowed<'k>;
 /// The values of a table, as methods take them.
 pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<'v>;
 /// What the keys of a table's tree are.
-pub(crate) type TreeKeysOf<T, M> = KeysOf<<T as Table<M>>::Key>;
+pub(crate) type TreeKeysOf<T, M> = <<T as Table<M>>::Key as Key>::Form;
 /// An interval of a table's keys.
 pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as TreeKeys>::Unread;
 
@@ -119,14 +119,12 @@ pub(crate) fn interval<'k, T: Table<M>, M: Medium>(
     table: &T,
     range: impl RangeBounds<KeyOf<'k, T, M>>,
 ) -> Option<UnreadOf<T, M>> {
-    let encode = |bound: Bound<&KeyOf<'k, T, M>>| bound.map(|&key| T::Key::encode(key));
-    let bounds = (encode(range.start_bound()), encode(range.end_bound()));
-    <T::Key as Key>::Form::range(table.tree(), bounds).into_unread()
+    encoded_range::<T::Key, T::Node, M>(table.tree(), range).into_unread()
 }
 
 /// The interval of the keys with a prefix.
 pub(crate) fn with_prefix<T: Table<M>, M: Medium>(table: &T, prefix: impl PrefixOf<T::Key>) -> Option<UnreadOf<T, M>> {
-    <T::Key as Key>::Form::with_prefix(table.tree(), prefix.bounds()).into_unread()
+    prefix_range::<T::Key, T::Node, M>(table.tree(), &prefix).into_unread()
 }
 
 /// A key and a value of a tree as their types.
@@ -135,5 +133,5 @@ pub(crate) fn decode<T: Table<M>, M: Medium>(
     tree: &TreeState<T::Node, M>,
 ) -> Result<(T::Key, T::Value), Fault> {
     let value = codec::decode(value, || tree.name())?;
-    Ok((T::Key::decode(<T::Key as Key>::Form::stored(key.borrow())), value))
+    Ok((T::Key::decode(key.borrow()), value))
 }

@@ -901,8 +901,8 @@ fn types_are_what_threads_need() {
     fn sent<T: Send + Sync + 'static>() {}
     unwind_safe::<PTree>();
     unwind_safe::<Map<String, Vec<u8>>>();
-    sent::<bristlecone::IntoRange<OneLine, bristlecone::medium::Mapped>>();
-    sent::<bristlecone::IntoEntries<String, Vec<u8>, bristlecone::ByteLeaf, bristlecone::medium::Mapped>>();
+    sent::<bristlecone::iter::IntoRange<OneLine, bristlecone::medium::Mapped>>();
+    sent::<bristlecone::iter::IntoEntries<String, Vec<u8>, bristlecone::ByteLeaf, bristlecone::medium::Mapped>>();
 }
 
 /// Keys and values are given borrowed, or as they are.

@@ -1,4 +1,5 @@
 //! `docs/design.md` has the persist steps as tables: what `Step` says about each step, and in which files it is used.
+//! Documents have the diagrams of layouts that the heads of source files carry.
 //!
 //! `BRISTLECONE_WRITE=1` writes them.
 
@@ -81,6 +82,46 @@ fn the_design_has_every_persist_step() {
         return;
     }
     assert!(page == right, "docs/design.md is not what `Step` says: BRISTLECONE_WRITE=1 writes it");
+}
+
+/// What precedes a diagram in a document: the file whose head has it.
+const DIAGRAM: &str = "<!-- diagram of ";
+const FENCE: &str = "```text\n";
+
+/// The diagrams in the head of a source file, in their order.
+fn diagrams(file: &str) -> std::vec::IntoIter<String> {
+    let text = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let head = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let head: String = head.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect();
+    let all: Vec<String> = head.split(FENCE).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect();
+    all.into_iter()
+}
+
+#[test]
+fn documents_have_the_diagrams_of_file_heads() {
+    let mut files: BTreeMap<String, _> = BTreeMap::new();
+    for page in ["docs/design.md", "docs/journal.md", "docs/space.md"] {
+        let path = root().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut pieces = text.split(DIAGRAM);
+        let mut right = pieces.next().unwrap().to_owned();
+        for piece in pieces {
+            let (file, rest) = piece.split_once(" -->\n").expect("a marker names a file");
+            let rest = rest.strip_prefix(FENCE).expect("a diagram follows its marker");
+            let (_, rest) = rest.split_once("```\n").expect("a diagram ends");
+            let left = files.entry(file.to_owned()).or_insert_with(|| diagrams(file));
+            let diagram = left.next().unwrap_or_else(|| panic!("{page}: {file} has no further diagram"));
+            right.push_str(&format!("{DIAGRAM}{file} -->\n{FENCE}{diagram}```\n{rest}"));
+        }
+        if std::env::var_os("BRISTLECONE_WRITE").is_some() {
+            fs::write(path, right).unwrap();
+        } else {
+            assert!(text == right, "{page}: a diagram differs from its file's head: BRISTLECONE_WRITE=1 writes it");
+        }
+    }
+    assert!(files.len() >= 13, "{:?}", files.keys());
+    let unread: Vec<_> = files.into_iter().filter_map(|(file, mut left)| left.next().map(|_| file)).collect();
+    assert!(unread.is_empty(), "diagrams that no document has: {unread:?}");
 }
 
 #[test]

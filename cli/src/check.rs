@@ -3,7 +3,8 @@
 use crate::opening::{self, Opening, with_ending};
 use crate::out::{self, Outcome};
 use crate::parse;
-use bristlecone::{Broken, Error, ErrorKind, Pool, Recovery, Report, TreeInfo, Verdict};
+use bristlecone::stat::TreeInfo;
+use bristlecone::{Broken, Error, ErrorKind, Pool, Recovery, Report, Verdict};
 use serde_json::json;
 use std::fs::File;
 use std::io;

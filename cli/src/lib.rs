@@ -34,6 +34,7 @@ mod put;
 mod rings;
 mod scan;
 mod stat;
+mod stop;
 #[cfg(feature = "tools")]
 mod tools;
 mod tour;
@@ -42,6 +43,7 @@ mod values;
 mod words;
 mod worker;
 
+use bristlecone::Pool;
 use clap::{Parser, Subcommand};
 use common::{numbers, out, parse, pipe, scratch, shape};
 use out::Outcome;
@@ -133,5 +135,7 @@ fn outlive_file_size_limits() {}
 /// Runs the command that the arguments of this process name.
 pub fn main() -> ExitCode {
     outlive_file_size_limits();
+    // A pool may be any program's.
+    <Pool>::name_all_layouts();
     out::end(run(Cli::parse().command).map_err(words::of_the_shell))
 }

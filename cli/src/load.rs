@@ -8,10 +8,12 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::place::TreeArgs;
 use crate::shape::Shape;
+use crate::stop::{Signal, Stop, Until};
 use crate::trees::{self, Kind, Tree};
 use crate::values::Values;
 use bristlecone::medium::Domain;
-use bristlecone::{Error, ErrorKind, Journal, Pool, RingPlace, TreeInfo};
+use bristlecone::stat::TreeInfo;
+use bristlecone::{Error, ErrorKind, Journal, Pool, RingPlace};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -29,6 +31,9 @@ use std::time::Instant;
 ///
 /// A carriage return at the end of a line, and a byte order mark at the start of the file, are no part of what is
 /// loaded, and are counted in the end; --exact keeps them.
+///
+/// SIGINT (Ctrl-C) and SIGTERM end the load after the line it is at: the pool is closed in order, the summary says how
+/// many lines are there, and the exit code is 130 or 143. A second signal ends the process at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -107,6 +112,8 @@ struct Counts {
     loaded: u64,
     replaced: u64,
     bad: u64,
+    /// What ended the load before the end of the lines.
+    stopped: Option<Signal>,
 }
 
 impl Args {
@@ -114,14 +121,14 @@ impl Args {
         if self.file.as_os_str() == "-" { "standard input".to_owned() } else { self.file.display().to_string() }
     }
 
-    /// The lines, and how many bytes there will be, if that is known.
-    fn lines(&self) -> Outcome<(Lines, Option<u64>)> {
+    /// The lines until a signal, and how many bytes there will be, if that is known.
+    fn lines(&self, stop: &Stop) -> Outcome<(Lines, Option<u64>)> {
         let (input, len): (Box<dyn BufRead>, _) = if self.file.as_os_str() == "-" {
-            (Box::new(io::stdin().lock()), None)
+            (buffered(io::stdin().lock(), stop), None)
         } else {
             let file = File::open(&self.file).map_err(|error| format!("{}: {error}", self.name()))?;
             let len = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
-            (Box::new(BufReader::with_capacity(1 << 16, file)), len)
+            (buffered(file, stop), len)
         };
         Ok((Lines::new(input, self.format.longest(), self.exact), len))
     }
@@ -176,11 +183,22 @@ impl Args {
         Ok(asked)
     }
 
-    fn load(&self, (tree, keys): (&dyn Tree, KeyKind), lines: &mut Lines, bar: &ProgressBar) -> Outcome<Counts> {
+    fn load(
+        &self,
+        (tree, keys): (&dyn Tree, KeyKind),
+        (lines, stop): (&mut Lines, &Stop),
+        bar: &ProgressBar,
+    ) -> Outcome<Counts> {
         let mut counts = Counts::default();
         let mut out = io::stdout().lock();
         let unread = |error: io::Error| format!("{}: {error}", self.name());
-        while lines.advance().map_err(unread)? {
+        loop {
+            let is_line = lines.advance().map_err(unread)?;
+            // After a signal, the last line may be a part of one.
+            counts.stopped = stop.asked();
+            if !is_line || counts.stopped.is_some() {
+                break;
+            }
             match self.put((tree, keys), lines) {
                 Ok((key, was_there)) => {
                     counts.loaded += 1;
@@ -236,6 +254,16 @@ impl Args {
     }
 }
 
+#[cfg(unix)]
+fn buffered(input: impl io::Read + std::os::fd::AsFd + 'static, stop: &Stop) -> Box<dyn BufRead> {
+    Box::new(BufReader::with_capacity(1 << 16, Until::new(input, stop.clone())))
+}
+
+#[cfg(not(unix))]
+fn buffered(input: impl io::Read + 'static, stop: &Stop) -> Box<dyn BufRead> {
+    Box::new(BufReader::with_capacity(1 << 16, Until::new(input, stop.clone())))
+}
+
 /// What of the input is no part of the lines, as a phrase.
 fn left_out(LeftOut { carriage_returns, mark }: LeftOut) -> Option<String> {
     let ends = (carriage_returns > 0)
@@ -257,7 +285,8 @@ fn progress(len: Option<u64>) -> ProgressBar {
 
 pub(crate) fn run(args: Args) -> Outcome {
     // The file first: a wrong name or option should not leave a new pool behind.
-    let (mut lines, len) = args.lines()?;
+    let stop = Stop::on_signals()?;
+    let (mut lines, len) = args.lines(&stop)?;
     if !args.place.pool.exists() {
         args.kind(None)?;
     }
@@ -274,7 +303,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let tree = trees::open(&pool, &args.place.tree, kind)?;
     let bar = progress(len);
     let start = Instant::now();
-    let loaded = args.load((&*tree, kind.keys), &mut lines, &bar);
+    let loaded = args.load((&*tree, kind.keys), (&mut lines, &stop), &bar);
     let took = start.elapsed();
     bar.finish_and_clear();
     let keys = tree.len();
@@ -291,7 +320,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let figures = pool.journal();
     let closed = pool.close();
     // What stopped the load says more than what came of it.
-    let Counts { loaded, replaced, bad } = loaded?;
+    let Counts { loaded, replaced, bad, stopped } = loaded?;
     closed?;
 
     if bad > TOLD {
@@ -303,7 +332,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         out::json(&json!({
             "file": args.name(),
             "tree": args.place.tree,
-            "lines": lines.number,
+            "lines": loaded + bad,
+            "stopped": stopped.map(|signal| signal.name),
             "loaded": loaded,
             "replaced": replaced,
             "skipped": bad,
@@ -314,7 +344,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             "domain": domain.name(),
             "journal": figures.map(|figures| journal::object(&figures)),
         }))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code(stopped));
     }
     let skipped = match bad {
         0 => String::new(),
@@ -342,5 +372,17 @@ pub(crate) fn run(args: Args) -> Outcome {
     } else {
         out::text(&summary)?;
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(signal) = stopped {
+        let name = out::shown(&args.name());
+        let from = out::count(loaded + bad + 1);
+        out::aside(&format!(
+            "bristlecone: {name}: {}: the pool was closed in order; line {from} is the next one",
+            signal.name
+        ));
+    }
+    Ok(code(stopped))
+}
+
+fn code(stopped: Option<Signal>) -> ExitCode {
+    stopped.map_or(ExitCode::SUCCESS, |signal| signal.code().into())
 }

@@ -3,8 +3,9 @@
 use crate::keys::Key;
 use crate::trees::{Entry, Span, Tree};
 use crate::values::Values;
+use bristlecone::codec::{PrefixOf, Prefixed};
 use bristlecone::medium::Medium;
-use bristlecone::{ByteLeaf, Error, ErrorKind, Form, Map, Pool, PrefixOf, Result, WordNode};
+use bristlecone::{ByteLeaf, Error, ErrorKind, Map, Pool, Result, WordNode};
 use std::ops::Bound;
 
 /// The types of keys that the command line knows.
@@ -22,7 +23,7 @@ trait KeyType: bristlecone::Key {
 enum NoPrefix {}
 
 impl PrefixOf<u64> for NoPrefix {
-    fn bounds(&self) -> <<u64 as bristlecone::Key>::Form as Form>::Bounds<'_> {
+    fn bounds(&self) -> Prefixed<'_, u64> {
         match *self {}
     }
 }

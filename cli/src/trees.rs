@@ -6,7 +6,8 @@ use crate::parse::{Index, Layout};
 use crate::shape::{Shape, with_type};
 use crate::values::Values;
 use bristlecone::medium::Medium;
-use bristlecone::{ByteLeaf, IndexKind, Node, Pool, Result, TreeInfo, WordNode};
+use bristlecone::stat::TreeInfo;
+use bristlecone::{ByteLeaf, IndexKind, Node, Pool, Result, WordNode};
 
 /// An entry as the command line shows it.
 pub(crate) type Entry = (Key, Vec<u8>);

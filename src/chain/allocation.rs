@@ -6,7 +6,6 @@ use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
 use crate::node::{Entry, FenceOf, Keys, Layout, New, Node, RangeOf};
-use crate::pool::PoolState;
 use crate::pool::blocks::Taken;
 
 /// What a block is taken for.
@@ -83,7 +82,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let Some(block) = self.blocks[Self::class_for(lines)].take_to_move(m, segments) else { return Ok(None) };
         self.make_shadow(block.at).inspect_err(|_| self.give_back(block))?;
-        let fence = N::Keys::fence_of::<M>(self.access(), old.at, old.range());
+        let fence = N::Keys::fence_of(self.block(old.at), old.range());
         let mut new = self.fill(block, lines, Draft { level, fence: &fence, range: old.range(), next, entries })?;
         self.stamp_like(&new, old);
         self.inherit(&new, old, 1);
@@ -110,14 +109,13 @@ impl<N: Node, M: Medium> Chain<N, M> {
             // itself hold the lock of that block.
             return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
-        let PoolState { medium, segments, .. } = &*self.pool;
-        let low = N::Keys::place(medium, segments, self.records.as_ref(), new.fence)
-            .inspect_err(|_| self.give_back(block))?;
+        let placed = N::Keys::place(self.access(), self.records.as_ref(), new.fence);
+        let low = placed.inspect_err(|_| self.give_back(block))?;
         let was = shadow.lock.make_ready(shadow.lock.lock(&self.bias));
         delay();
         self.note_use(block.at, true);
-        let stored = New { level: new.level, low, next: new.next, lines };
-        N::Ops::fill::<M>(self.access(), block.at, &shadow.hints, stored, new.entries, block.zeroed);
+        let Draft { level, next, entries, .. } = new;
+        N::Ops::fill(self.node(block.at, shadow), New { level, low, lines, next, entries, zeroed: block.zeroed });
         shadow.set_range::<N::Keys>(new.range);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
@@ -144,7 +142,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back the block of a node that was marked dead.
     pub(crate) fn discard(&self, at: u64) {
-        N::Keys::free_fence::<M>(self.access(), self.records.as_ref(), at);
+        N::Keys::free_fence(self.block(at), self.records.as_ref());
         self.note_use(at, false);
         self.blocks[self.class_of(at)].give(self.medium(), &self.pool.segments, at);
     }

@@ -234,7 +234,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
         let view = node.view();
         let mut edges = Default::default();
-        N::Keys::note_edges::<M>(self.access(), node.at, view.range, self.next_of(&view), &mut edges);
+        self.note_edges(&view, self.next_of(&view), &mut edges);
         let low = N::Keys::low(&edges);
         // A thread that is just ending may have none any more.
         let mut read = READ.try_with(Cell::take).unwrap_or_default();

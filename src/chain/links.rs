@@ -2,8 +2,9 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{AccessOf, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
+use crate::node::{BlockAt, Checked, Keys, Layout, NEXT, Node, RangeOf, RefOf, Side, Sizes, SizesOf};
 use crate::pool::PoolState;
+use crate::pool::access::Access;
 use crate::pool::segments::{SegmentEntry, SegmentKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -46,10 +47,16 @@ impl<N: Node, M: Medium> Links<N, M> {
         &self.pool.medium
     }
 
-    /// What the operations of the layout need of the pool.
+    /// The pool as the code of the tree reaches it.
     #[inline(always)]
-    pub(crate) fn access(&self) -> AccessOf<'_, N, M> {
-        N::Keys::access(&self.pool.medium, &self.pool.segments, self.class)
+    pub(crate) fn access(&self) -> Access<'_, M> {
+        self.pool.access(self.class.tree)
+    }
+
+    /// A block of this chain.
+    #[inline(always)]
+    pub(crate) fn block(&self, at: u64) -> BlockAt<'_, M> {
+        self.access().block(at)
     }
 
     /// Accepts an offset that was read from the medium as one of this chain's blocks.
@@ -76,7 +83,7 @@ impl<N: Node, M: Medium> Links<N, M> {
             0 => return Ok(None),
             next => self.accept(next, at + NEXT)?,
         };
-        if !N::Keys::ascends(self.access(), at, next) {
+        if !N::Keys::ascends(self.block(at), self.block(next)) {
             return Err(Broken::new(next, "N4: lows ascend along a chain"));
         }
         Ok(Some(next))
@@ -90,23 +97,23 @@ impl<N: Node, M: Medium> Links<N, M> {
         {
             return Err(Broken::new(at + NEXT, "N1: a link to a node of another level"));
         }
-        Ok(N::Keys::stored_range(self.access(), at, next))
+        Ok(N::Keys::stored_range(self.block(at), next))
     }
 
     /// How a key lies to the keys that a node with this range owns.
     #[inline(always)]
     pub(crate) fn side(&self, at: u64, range: RangeOf<N>, key: RefOf<'_, N>) -> Result<Side, Broken> {
-        N::Keys::side(self.access(), at, range, || self.next(at), key)
+        N::Keys::side(self.block(at), range, || self.next(at), key)
     }
 
     /// The word that stands for a node in an index.
     pub(crate) fn name(&self, at: u64) -> u64 {
-        N::Keys::name(self.access(), at)
+        N::Keys::name(self.block(at))
     }
 
     /// Checks that a node is not longer than its block.
     pub(crate) fn fits(&self, at: u64) -> Result<(), Broken> {
-        if SizesOf::<N>::bytes::<M>(self.access(), at) <= N::BYTES << self.class_of(at) {
+        if SizesOf::<N>::bytes(self.block(at)) <= N::BYTES << self.class_of(at) {
             Ok(())
         } else {
             Err(Broken::new(at, "N1: a node longer than its block"))
@@ -115,6 +122,49 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// Reads the level of a node from the medium.
     pub(crate) fn level(&self, at: u64) -> Result<u16, Broken> {
-        N::Ops::level::<M>(self.access(), at)
+        N::Ops::level(self.block(at))
+    }
+}
+
+/// What a check reads of the nodes of a chain, whatever their layout: a check is slow anyway, and compiled for each layout
+/// that a program may meet.
+pub(crate) trait Nodes<K: Keys> {
+    /// See [`Links::accept`].
+    fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken>;
+    /// See [`Links::level`].
+    fn level(&self, at: u64) -> Result<u16, Broken>;
+    /// See [`Links::range_of`].
+    fn range_of(&self, at: u64) -> Result<K::Range, Broken>;
+    /// See [`Links::next`].
+    fn next(&self, at: u64) -> Result<Option<u64>, Broken>;
+    /// See [`Links::fits`].
+    fn fits(&self, at: u64) -> Result<(), Broken>;
+    /// See [`Layout::check`].
+    fn check(&self, at: u64, range: K::Range, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+}
+
+impl<N: Node, M: Medium> Nodes<N::Keys> for Links<N, M> {
+    fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken> {
+        self.accept(at, read_from)
+    }
+
+    fn level(&self, at: u64) -> Result<u16, Broken> {
+        self.level(at)
+    }
+
+    fn range_of(&self, at: u64) -> Result<RangeOf<N>, Broken> {
+        self.range_of(at)
+    }
+
+    fn next(&self, at: u64) -> Result<Option<u64>, Broken> {
+        self.next(at)
+    }
+
+    fn fits(&self, at: u64) -> Result<(), Broken> {
+        self.fits(at)
+    }
+
+    fn check(&self, at: u64, range: RangeOf<N>, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        N::Ops::check(self.block(at), range, report)
     }
 }

@@ -206,7 +206,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let range = self.range_of(locked.at)?;
         self.fits(locked.at)?;
         self.may_touch(locked.at)?;
-        N::Ops::recover::<M>(self.access(), locked.at, &locked.shadow.hints, range)?;
+        N::Ops::recover(self.locked(&locked), range)?;
         self.count.touched(N::Ops::len(&locked.shadow.hints) as u64);
         locked.set_range(range);
         // Make it ready at once. This thread may take a block next, and in a damaged pool it may get this very one (see

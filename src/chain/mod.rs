@@ -27,7 +27,7 @@ use crate::bias::Bias;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
-use crate::node::{Hints, Node, Shared};
+use crate::node::{Hints, Node, NodeAt, Shared};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
@@ -37,7 +37,7 @@ use crate::tally::Tally;
 pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;
-pub(crate) use links::Links;
+pub(crate) use links::{Links, Nodes};
 pub(crate) use locks::{Locked, Met, View};
 use shadows::Shadows;
 use std::alloc::{Layout, handle_alloc_error};
@@ -122,6 +122,18 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The blocks of the chain, one class for each size.
     pub(crate) fn blocks(&self) -> &[Blocks] {
         &self.blocks
+    }
+
+    /// The node in a block, which has this shadow.
+    #[inline(always)]
+    fn node<'c>(&'c self, at: u64, shadow: &'c Shadow<Hints<N>>) -> NodeAt<'c, N::Ops, M> {
+        self.block(at).node(&shadow.hints)
+    }
+
+    /// A node that this thread has locked.
+    #[inline(always)]
+    fn locked<'c>(&'c self, node: &'c Locked<'_, N>) -> NodeAt<'c, N::Ops, M> {
+        self.node(node.at, node.shadow)
     }
 
     /// The shadow of a block of this chain. `at` must have been accepted.

@@ -40,11 +40,11 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         new: (RefOf<'_, N>, u64),
     ) -> Result<(Locked<'c, N>, Option<usize>), Fault> {
         let block = self.take_for_split(left)?;
-        let (pool, range) = (self.access(), left.range());
-        let entry = N::Keys::entry::<M>(pool, left.at, range, new.0, new.1);
+        let (at, range) = (self.block(left.at), left.range());
+        let entry = N::Keys::entry(at, range, new.0, new.1);
         let mut entries = self.entries(left);
         let len = entries.len();
-        let i = N::Keys::position::<M>(pool, &entries, entry);
+        let i = N::Keys::position(at.pool, &entries, entry);
         let is_last = i == len;
         let ascends = is_last && (N::Keys::is_last(range) || left.was.is_appended());
         let descends = i == 0 && N::Keys::is_first(range);
@@ -56,7 +56,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let with_new = i > middle || ascends;
         entries.insert(i, entry);
         let cut = if with_new { middle } else { middle + 1 };
-        let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
+        let border = N::Keys::border(at, range, false, &mut entries, cut);
         let right = self.cut_off(left, block, level, &border, &entries[cut..], is_last)?;
         let place = if with_new { None } else { self.search(left, new.0).err() };
         Ok((right, place))
@@ -86,12 +86,12 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         is_appended: bool,
     ) -> Result<Locked<'c, N>, Fault> {
         let next = self.next(left.at).inspect_err(|_| self.give_back(block))?;
-        let (pool, range) = (self.access(), left.range());
+        let (at, range) = (self.block(left.at), left.range());
         // Crash, until the commit: a block that no chain reaches; it counts as free.
         let draft = Draft {
             level,
             fence: border,
-            range: N::Keys::above::<M>(pool, range, next, border),
+            range: N::Keys::above(at.pool, range, next, border),
             next: next.unwrap_or(0),
             entries: moved,
         };
@@ -99,8 +99,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.stamp_like(&right, left);
         self.medium().fence(Step::SplitFill);
         self.link(left, right.at);
-        left.set_range(N::Keys::below::<M>(pool, left.at, range, border));
-        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, border, moved);
+        left.set_range(N::Keys::below(at, range, border));
+        N::Ops::truncate_after_split(self.locked(left), border, moved);
         if is_appended {
             right.was = right.was.appended();
         }
@@ -121,22 +121,22 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         new: &[(RefOf<'_, N>, u64)],
     ) -> Result<Locked<'c, N>, Fault> {
         let block = self.take_for_split(left)?;
-        let (pool, range) = (self.access(), left.range());
+        let (at, range) = (self.block(left.at), left.range());
         let mut entries = self.entries(left);
         let own = entries.len();
         // More of them decide nothing about the first split.
         let new = &new[..new.len().min(2 * N::SLOTS)];
         let mut is_new = vec![false; own];
         for &(key, value) in new {
-            let entry = N::Keys::entry::<M>(pool, left.at, range, key, value);
-            let i = N::Keys::position::<M>(pool, &entries, entry);
+            let entry = N::Keys::entry(at, range, key, value);
+            let i = N::Keys::position(at.pool, &entries, entry);
             entries.insert(i, entry);
             is_new.insert(i, true);
         }
         let is_last = !is_new[..own].contains(&true);
         let ascends = is_last && (N::Keys::is_last(range) || left.was.is_appended());
         let cut = if ascends { N::SLOTS } else { (entries.len() / 2).min(N::SLOTS * 3 / 4) };
-        let border = N::Keys::border::<M>(pool, left.at, range, false, &mut entries, cut);
+        let border = N::Keys::border(at, range, false, &mut entries, cut);
         let moved = entries[cut..].iter().zip(&is_new[cut..]).filter(|&(_, is_new)| !is_new);
         let moved: Vec<Entry> = moved.map(|(&entry, _)| entry).collect();
         self.cut_off(left, block, 0, &border, &moved, is_last)
@@ -189,10 +189,10 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     ///
     /// The lines of the entries copied, one header, and two fences.
     fn merge(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) -> Result<(), Fault> {
-        let (pool, next) = (self.access(), self.next(right.at)?);
-        let wider = N::Keys::joined::<M>(pool, left.at, left.range(), right.range(), next);
+        let next = self.next(right.at)?;
+        let wider = N::Keys::joined(self.block(left.at), left.range(), right.range(), next);
         left.change();
-        N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, wider, &self.entries(&right));
+        N::Ops::prefill(self.locked(left), wider, &self.entries(&right));
         // Crash: copies that left does not own, which are empty slots.
         self.medium().fence(Step::JoinPrefill);
         self.take_out(left, right, next, wider);
@@ -212,14 +212,14 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         level: u16,
         in_left: Option<usize>,
     ) -> Result<Locked<'c, N>, Fault> {
-        let (pool, range) = (self.access(), left.range());
+        let (at, range) = (self.block(left.at), left.range());
         let mut all = self.entries(left);
         let before = all.len();
         all.extend(self.entries(&right));
         let share = in_left.unwrap_or(all.len() / 2);
         let next = self.next(right.at)?;
-        let border = N::Keys::border::<M>(pool, left.at, range, true, &mut all, share);
-        let narrower = N::Keys::below::<M>(pool, left.at, range, &border);
+        let border = N::Keys::border(at, range, true, &mut all, share);
+        let narrower = N::Keys::below(at, range, &border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
         let new = self.create_of(
             self.lines(&right),
@@ -227,7 +227,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
             Draft {
                 level,
                 fence: &border,
-                range: N::Keys::above::<M>(pool, right.range(), next, &border),
+                range: N::Keys::above(at.pool, right.range(), next, &border),
                 next: next.unwrap_or(0),
                 entries: &all[share..],
             },
@@ -235,11 +235,11 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         self.stamp_like(&new, &right);
         left.change();
         let moved = all.get(before..share).unwrap_or_default();
-        N::Ops::prefill::<M>(pool, left.at, &left.shadow.hints, narrower, moved);
+        N::Ops::prefill(self.locked(left), narrower, moved);
         self.medium().fence(Step::ShareFill);
         self.link(left, new.at);
         left.set_range(narrower);
-        N::Ops::truncate_after_split::<M>(pool, left.at, &left.shadow.hints, &border, &all[share..]);
+        N::Ops::truncate_after_split(self.locked(left), &border, &all[share..]);
         self.free(right);
         Ok(new)
     }
@@ -301,7 +301,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// One header and one fence.
     pub(crate) fn unlink(&self, left: &mut Locked<'_, N>, right: Locked<'_, N>) -> Result<(), Fault> {
         let next = self.next(right.at)?;
-        let wider = N::Keys::joined::<M>(self.access(), left.at, left.range(), right.range(), next);
+        let wider = N::Keys::joined(self.block(left.at), left.range(), right.range(), next);
         self.take_out(left, right, next, wider);
         Ok(())
     }

@@ -4,8 +4,8 @@ use super::{Chain, Locked, Met, View};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{
-    Defer, Deferred, Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf, Space,
-    SpanOf, SplitInPlace, WordNode, link, unsorted,
+    Defer, Deferred, EdgesOf, Entry, InNode, InnerOps, Keys, Layout, NEXT, Node, PREFETCHED, RefOf, Sizes, SizesOf,
+    Space, SpanOf, SplitInPlace, WordNode, link, unsorted,
 };
 use core::ops::Range;
 
@@ -15,7 +15,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn prefetch(&self, at: u64, key: RefOf<'_, N>) {
         match self.meet(at) {
             Some(node) => self.prefetch_met(node, key),
-            None => N::Ops::prefetch::<M>(self.access(), at, key),
+            None => N::Ops::prefetch(self.block(at), key),
         }
     }
 
@@ -23,14 +23,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline(always)]
     pub(crate) fn prefetch_met(&self, node: Met<'_, N>, key: RefOf<'_, N>) {
         arch::prefetch_of(node.shadow);
-        N::Ops::prefetch::<M>(self.access(), node.at, key);
+        N::Ops::prefetch(self.block(node.at), key);
     }
 
     /// Prefetches what the value of `key` points to, in a node that was prefetched for it.
     #[inline(always)]
     pub(crate) fn prefetch_value(&self, at: u64, key: RefOf<'_, N>) {
         if let Some(shadow) = self.shadow_at_once(at) {
-            N::Ops::prefetch_value::<M>(self.access(), at, &shadow.hints, key);
+            N::Ops::prefetch_value(self.node(at, shadow), key);
         }
     }
 
@@ -52,7 +52,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Prefetches what slots of a node point to.
     #[inline]
     pub(crate) fn prefetch_slots(&self, at: u64, slots: Range<usize>) {
-        slots.for_each(|slot| N::Ops::prefetch_slot::<M>(self.access(), at, slot));
+        slots.for_each(|slot| N::Ops::prefetch_slot(self.block(at), slot));
     }
 
     // Reading through a view.
@@ -60,23 +60,29 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// The value of a key.
     #[inline]
     pub(crate) fn value_in(&self, view: &View<'_, N>, key: RefOf<'_, N>) -> Option<u64> {
-        let (m, hints) = (self.access(), &view.shadow.hints);
-        SizesOf::<N>::searched(hints, &self.shared);
-        let place = N::Ops::lookup::<M>(m, view.at, hints, key)?;
-        Some(N::Ops::value::<M>(m, view.at, hints, place))
+        let node = self.node(view.at, view.shadow);
+        SizesOf::<N>::searched(node.hints, &self.shared);
+        let place = N::Ops::lookup(node, key)?;
+        Some(N::Ops::value(node, place))
     }
 
     /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there
     /// are.
     #[inline]
     pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
-        N::Ops::entries::<M>(self.access(), view.at, &view.shadow.hints, N::Keys::within(keys, view.range), out)
+        N::Ops::entries(self.node(view.at, view.shadow), N::Keys::within(keys, view.range), out)
     }
 
     /// The right neighbour, not yet accepted.
     #[inline]
     pub(crate) fn next_of(&self, view: &View<'_, N>) -> u64 {
         self.medium().load(view.at + NEXT)
+    }
+
+    /// Notes where a leaf begins and ends; `next` is its right neighbour, not yet accepted.
+    #[inline(always)]
+    pub(crate) fn note_edges(&self, view: &View<'_, N>, next: u64, edges: &mut EdgesOf<N>) {
+        N::Keys::note_edges(self.block(view.at), view.range, next, edges);
     }
 
     // The verbs on one locked node, which the caller has frozen if it is to change. The effect of those that change it
@@ -131,7 +137,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     pub(crate) fn resize(&self, node: &Locked<'_, N>) -> u32 {
         // Limited by the largest block that fits into a segment.
         let most = (N::BYTES << (self.pool.segments.size() / N::BYTES).ilog2()) / LINE;
-        SizesOf::<N>::resize::<M>(self.access(), &node.shadow.hints, &self.shared, most as u32, || self.in_use())
+        SizesOf::<N>::resize(self.locked(node), &self.shared, most as u32, || self.in_use())
     }
 
     /// How many slots of the node at `at` were written, which need not be the offset of a node.
@@ -142,19 +148,19 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     #[inline]
     pub(crate) fn search(&self, node: &Locked<'_, N>, key: RefOf<'_, N>) -> Result<usize, usize> {
-        N::Ops::search::<M>(self.access(), node.at, &node.shadow.hints, key)
+        N::Ops::search(self.locked(node), key)
     }
 
     #[inline]
     pub(crate) fn value(&self, node: &Locked<'_, N>, place: usize) -> u64 {
-        N::Ops::value::<M>(self.access(), node.at, &node.shadow.hints, place)
+        N::Ops::value(self.locked(node), place)
     }
 
     #[inline]
     pub(crate) fn insert(&self, node: &mut Locked<'_, N>, place: usize, (key, value): (RefOf<'_, N>, u64)) {
         node.change();
-        let entry = N::Keys::entry::<M>(self.access(), node.at, node.range(), key, value);
-        N::Ops::insert::<M>(self.access(), node.at, &node.shadow.hints, place, entry);
+        let entry = N::Keys::entry(self.block(node.at), node.range(), key, value);
+        N::Ops::insert(self.locked(node), place, entry);
         self.medium().fence(Step::Insert);
         self.count_write(node, 1);
     }
@@ -162,17 +168,29 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn update(&self, node: &mut Locked<'_, N>, place: usize, value: u64) {
         node.change();
-        N::Ops::update::<M>(self.access(), node.at, &node.shadow.hints, place, value);
+        N::Ops::update(self.locked(node), place, value);
         self.medium().fence(Step::Update);
-        self.count_write(node, N::Space::TAKES.update);
+        self.count_write(node, self.update_takes());
     }
 
     #[inline]
     pub(crate) fn remove(&self, node: &mut Locked<'_, N>, place: usize) {
         node.change();
-        N::Ops::remove::<M>(self.access(), node.at, &node.shadow.hints, node.range(), place);
+        N::Ops::remove(self.locked(node), node.range(), place);
         self.medium().fence(Step::Remove);
-        self.count_write(node, N::Space::TAKES.remove);
+        self.count_write(node, self.removal_takes());
+    }
+
+    /// The slots that a change of a value takes.
+    #[inline(always)]
+    pub(crate) fn update_takes(&self) -> usize {
+        N::Space::TAKES.update
+    }
+
+    /// The slots that a removal takes.
+    #[inline(always)]
+    pub(crate) fn removal_takes(&self) -> usize {
+        N::Space::TAKES.remove
     }
 
     /// Counts a change of a node that takes this many slots, in layouts whose sizes follow what happens to them.
@@ -184,14 +202,14 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Makes another node the right neighbour, which commits what was prepared. Durable when it returns.
     pub(crate) fn link(&self, node: &mut Locked<'_, N>, right: u64) {
         node.change();
-        link(self.medium(), node.at, right);
+        link(self.block(node.at), right);
     }
 
     /// All entries, in ascending order.
     pub(crate) fn entries(&self, node: &Locked<'_, N>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(N::SLOTS + 1);
         let all = N::Keys::ALL;
-        let count = N::Ops::entries::<M>(self.access(), node.at, &node.shadow.hints, all, &mut entries);
+        let count = N::Ops::entries(self.locked(node), all, &mut entries);
         entries.truncate(count);
         entries
     }
@@ -206,18 +224,19 @@ impl<N: Node<Ops: Defer>, M: Medium> Chain<N, M> {
         place: Result<usize, usize>,
         key: RefOf<'_, N>,
         value: Option<u64>,
-        put: impl FnMut(u64, u64),
+        mut put: impl FnMut(u64, u64),
     ) {
         let change = match (place, value) {
             (Ok(place), Some(value)) => Deferred::Update(place, value),
             (Ok(place), None) => Deferred::Remove(place),
             (Err(place), Some(value)) => {
-                Deferred::Insert(place, N::Keys::entry::<M>(self.access(), node.at, node.range(), key, value))
+                Deferred::Insert(place, N::Keys::entry(self.block(node.at), node.range(), key, value))
             }
             (Err(_), None) => return,
         };
         node.change();
-        N::Ops::defer::<M>(self.access(), node.at, &node.shadow.hints, node.range(), change, put);
+        let at = node.at;
+        N::Ops::defer(self.locked(node), node.range(), change, |word, value| put(at + word, value));
     }
 }
 
@@ -225,9 +244,9 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Removes entries of a node, which ascend. If a layout allows it, all of them go under one fence.
     pub(crate) fn remove_all(&self, node: &mut Locked<'_, N>, entries: &[Entry]) {
         node.change();
-        let (hints, range) = (&node.shadow.hints, node.range());
+        let range = node.range();
         let fence = || self.medium().fence(Step::BatchChange);
-        let lines = N::Ops::remove_all::<M>(self.access(), node.at, hints, range, entries, fence);
+        let lines = N::Ops::remove_all(self.locked(node), range, entries, fence);
         if lines != 0 {
             self.flush_lines(node, lines);
             // Crash, until here: each of the entries is there or not.
@@ -237,7 +256,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
     /// Flushes the lines of a node that are set in the bitmask.
     pub(crate) fn flush_lines(&self, node: &Locked<'_, N>, lines: u64) {
-        unsorted::flush_lines(self.medium(), node.at, lines, Step::BatchLines);
+        unsorted::flush_lines(self.block(node.at), lines, Step::BatchLines);
     }
 }
 
@@ -246,7 +265,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn prefetch_put(&self, at: u64, key: u64) {
         if let Some(shadow) = self.shadow_at_once(at)
-            && N::Ops::prefetch_put(self.medium(), at, &shadow.hints, key)
+            && N::Ops::prefetch_put(self.node(at, shadow), key)
         {
             self.prefetch_stamp(at);
         }
@@ -256,15 +275,15 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// returned lines (a bitmask) are [flushed](Self::flush_lines) and fenced. The node must stay locked until then.
     pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
         node.change();
-        N::Ops::put(self.medium(), node.at, &node.shadow.hints, place, entry)
+        N::Ops::put(self.locked(node), place, entry)
     }
 }
 
 impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// The child of the greatest separator that is not above the key.
     pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
-        let (m, hints) = (self.medium(), &view.shadow.hints);
-        let place = N::Ops::floor(m, view.at, hints, key)?;
-        Some(N::Ops::value(m, view.at, hints, place))
+        let node = self.node(view.at, view.shadow);
+        let place = N::Ops::floor(node, key)?;
+        Some(N::Ops::value(node, place))
     }
 }

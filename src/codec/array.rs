@@ -2,7 +2,7 @@
 
 use super::prefix::prefixes;
 use super::size::{More, S1, S2, S3, S4, S5, S6, S7, S8};
-use super::{Bytes, EncodedKey, Key, KeyBytes, Word};
+use super::{ByteStrings, EncodedKey, Key, KeyBytes, Words};
 use crate::kind::Kind;
 
 /// The bytes of an array. Only in a damaged pool, there are more or fewer of them: they are cut, or followed by zeros.
@@ -30,7 +30,7 @@ macro_rules! word_arrays {
     ($($len:literal $size:ty;)*) => {$(
         impl Key for [u8; $len] {
             const KIND: Kind = Kind::array($len);
-            type Form = Word;
+            type Form = Words;
             type Size = $size;
             type Borrowed<'k> = Self;
 
@@ -56,7 +56,7 @@ macro_rules! byte_arrays {
     ($($len:literal)*) => {$(
         impl Key for [u8; $len] {
             const KIND: Kind = Kind::array($len);
-            type Form = Bytes;
+            type Form = ByteStrings;
             type Size = More;
             type Borrowed<'k> = Self;
 
@@ -80,7 +80,7 @@ macro_rules! large_arrays {
     ($($len:literal)*) => {$(
         impl Key for [u8; $len] {
             const KIND: Kind = Kind::array($len);
-            type Form = Bytes;
+            type Form = ByteStrings;
             type Size = More;
             type Borrowed<'k> = &'k Self;
 
@@ -112,7 +112,7 @@ macro_rules! integers {
     ($($type:ty, $tag:literal, |$key:ident| $encode:expr, |$number:ident| $decode:expr;)*) => {$(
         impl Key for $type {
             const KIND: Kind = Kind::simple($tag);
-            type Form = Bytes;
+            type Form = ByteStrings;
             type Size = More;
             type Borrowed<'k> = Self;
 

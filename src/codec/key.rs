@@ -2,11 +2,13 @@
 
 use super::{Form, Size};
 use crate::kind::Kind;
+use crate::node::Keys;
+use std::borrow::Borrow;
 
 /// A key of a [`Map`](crate::Map): a type with an encoding that keeps its order.
 ///
-/// Keys of up to eight bytes are words ([`Word`](crate::Word)), and compare as numbers. All others are byte strings
-/// ([`Bytes`](crate::Bytes)) of up to 65,536 bytes.
+/// Keys of up to eight bytes are words ([`Words`](crate::codec::Words)), and compare as numbers. All others are byte
+/// strings ([`ByteStrings`](crate::codec::ByteStrings)) of up to 65,536 bytes.
 ///
 /// | keys | methods take | encoding |
 /// |---|---|---|
@@ -30,10 +32,11 @@ use crate::kind::Kind;
 /// key as a key of that type: bytes of another length, or a text that is none, would come back as other keys. The pool
 /// knows only the kind: of two types with the same kind, it cannot tell as which a map was made, unless one of them has
 /// a kind with a [name of its own](Kind::own). For [`prefix`](crate::Map::prefix), implement
-/// [`PrefixOf`](crate::PrefixOf), too.
+/// [`PrefixOf`](crate::codec::PrefixOf), too.
 ///
 /// ```
-/// use bristlecone::{EncodedKey, Key, Kind};
+/// use bristlecone::codec::{EncodedKey, Kind};
+/// use bristlecone::Key;
 ///
 /// #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 /// struct Email(String);
@@ -60,7 +63,8 @@ use crate::kind::Kind;
 /// A structure is stored as a tuple. This one is a word, because it takes six bytes:
 ///
 /// ```
-/// use bristlecone::{EncodedKey, Key, Kind, Map, Pool};
+/// use bristlecone::codec::{EncodedKey, Kind};
+/// use bristlecone::{Key, Map, Pool};
 ///
 /// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 /// struct Seat {
@@ -120,7 +124,8 @@ pub trait Key: Ord + Sized + 'static {
     /// (it is *late bound*), and the implementation is refused with E0195.
     ///
     /// ```compile_fail,E0195
-    /// # use bristlecone::{EncodedKey, Key, Kind};
+    /// # use bristlecone::codec::{EncodedKey, Kind};
+    /// # use bristlecone::Key;
     /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
     /// # struct Digest(Vec<u8>);
     /// # impl Key for Digest {
@@ -136,7 +141,8 @@ pub trait Key: Ord + Sized + 'static {
     /// ```
     ///
     /// ```
-    /// # use bristlecone::{EncodedKey, Key, Kind};
+    /// # use bristlecone::codec::{EncodedKey, Kind};
+    /// # use bristlecone::Key;
     /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
     /// # struct Digest(Vec<u8>);
     /// # impl Key for Digest {
@@ -154,11 +160,19 @@ pub trait Key: Ord + Sized + 'static {
 
     /// The key of a word or of bytes. If they encode no key, because the pool is damaged or because another type with
     /// this kind encoded them otherwise, it is an arbitrary key.
-    fn decode(stored: &<Self::Form as Form>::Stored) -> Self;
+    fn decode(stored: &StoredKey<Self>) -> Self;
 }
 
-/// A key of type `K` on its way into the tree: `u64`, or [`KeyBytes`](crate::KeyBytes).
+/// A key of type `K` on its way into the tree: `u64`, or [`KeyBytes`](crate::codec::KeyBytes).
 pub type EncodedKey<'k, K> = <<K as Key>::Form as Form>::Encoded<'k>;
+
+/// A key of type `K` as the tree holds it: `u64`, or `[u8]`.
+pub type StoredKey<K> = <<K as Key>::Form as Keys>::Key;
+
+/// An encoded key in memory of its own.
+pub(crate) fn owned<K: Key>(key: K::Borrowed<'_>) -> <K::Form as Keys>::Owned {
+    Borrow::<StoredKey<K>>::borrow(&K::encode(key)).to_owned()
+}
 
 /// The kind of a key type. It does not compile if that is no kind of keys, or none of keys of this form.
 pub(crate) const fn kind_of<K: Key>() -> Kind {

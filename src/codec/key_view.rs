@@ -1,16 +1,16 @@
 //! A key where it was read, before anything is built of it.
 
-use super::{Bytes, Form, Key};
+use super::{ByteStrings, Key, StoredKey};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A key as [`Entries::next_with`](crate::Entries::next_with) passes it to its closure: encoded, in a copy that lives
-/// as long as the call.
-pub struct KeyView<'v, K: Key>(&'v <K::Form as Form>::Stored);
+/// A key as [`Entries::next_with`](crate::iter::Entries::next_with) passes it to its closure: encoded, in a copy that
+/// lives as long as the call.
+pub struct KeyView<'v, K: Key>(&'v StoredKey<K>);
 
 impl<'v, K: Key> KeyView<'v, K> {
     #[inline]
-    pub(crate) fn new(stored: &'v <K::Form as Form>::Stored) -> Self {
+    pub(crate) fn new(stored: &'v StoredKey<K>) -> Self {
         Self(stored)
     }
 
@@ -21,7 +21,7 @@ impl<'v, K: Key> KeyView<'v, K> {
     }
 }
 
-impl<'v, K: Key<Form = Bytes>> KeyView<'v, K> {
+impl<'v, K: Key<Form = ByteStrings>> KeyView<'v, K> {
     /// The bytes that encode the key: those of a `String` or a `Vec<u8>` themselves. They compare as keys do.
     #[inline]
     pub fn as_bytes(self) -> &'v [u8] {

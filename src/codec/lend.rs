@@ -13,7 +13,8 @@ use super::{Key, Value};
 /// something else:
 ///
 /// ```
-/// # use bristlecone::{EncodedKey, Key, Kind, ToKey};
+/// # use bristlecone::codec::{EncodedKey, Kind, ToKey};
+/// # use bristlecone::Key;
 /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
 /// # struct Email(String);
 /// # impl Key for Email {

@@ -1,38 +1,38 @@
-//! The encoding of keys and values.
+//! For keys and values of your own types: how they are encoded.
 //!
-//! Keys of up to eight bytes are words, others are byte strings. Both compare as the keys do, and each has its trees.
+//! [`Key`](crate::Key) and [`Value`](crate::Value) are the traits that a type implements, and here is what they speak
+//! of. docs/own-types.md shows how. A key of up to eight bytes is a word, any other a byte string. Both compare as the
+//! keys do, and each has its trees.
 
 mod array;
-mod escape;
-mod form;
-mod key;
-mod key_bytes;
+pub(crate) mod key;
 mod key_view;
 mod lend;
-mod map_form;
 mod option;
 mod part;
 #[cfg(feature = "serde")]
-mod postcard;
+pub(crate) mod postcard;
 mod prefix;
 mod size;
 mod string;
 #[cfg(test)]
 mod tests;
 mod tuple;
-mod value;
+pub(crate) mod value;
 mod word;
 
-pub use form::{Bytes, Form, Word};
-pub(crate) use key::kind_of;
-pub use key::{EncodedKey, Key};
-pub use key_bytes::KeyBytes;
+pub use key::{EncodedKey, StoredKey};
+pub(crate) use key::{Key, kind_of, owned};
 pub use key_view::KeyView;
 pub use lend::{ToKey, ToValue};
-pub(crate) use map_form::MapForm;
 #[cfg(feature = "serde")]
-pub use postcard::{Postcard, PostcardView};
-pub use prefix::PrefixOf;
+pub use postcard::PostcardView;
+pub use prefix::{PrefixOf, Prefixed};
 use size::Size;
-pub use value::Value;
-pub(crate) use value::{decode, encode};
+pub(crate) use value::{Value, decode, encode};
+
+pub use crate::error::Refusal;
+pub use crate::kind::Kind;
+pub use crate::node::{ByteStrings, Words};
+pub use crate::raw::Raw;
+pub use crate::tree::{Form, KeyBytes};

@@ -1,9 +1,10 @@
 //! Keys that may be missing.
 
-use super::part::{Part, Sink, Source, read, write};
+use super::part::{read, write};
 use super::size::S1;
-use super::{EncodedKey, Form, Key, Size, kind_of};
+use super::{EncodedKey, Form, Key, Size, StoredKey, kind_of};
 use crate::kind::Kind;
+use crate::tree::{Part, Sink, Source};
 
 /// One byte, which is 0 for `None` and 1 for `Some`, and the key.
 ///
@@ -33,7 +34,7 @@ impl<K: Key> Key for Option<K> {
     }
 
     #[inline]
-    fn decode(stored: &<Self::Form as Form>::Stored) -> Self {
+    fn decode(stored: &StoredKey<Self>) -> Self {
         let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
         (source.number(1) != 0).then(|| read::<K>(&mut source, true))
     }

@@ -3,9 +3,10 @@
 use super::{ToValue, Value};
 use crate::error::Refusal;
 use crate::kind::{BYTES, Kind};
-use crate::stored::{Encoded, Stored, ToStore};
+use crate::raw::Raw;
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -120,15 +121,15 @@ impl<T: Serialize + DeserializeOwned + 'static> Value for Postcard<T> {
     type Borrowed<'v> = &'v T;
     type View<'v> = PostcardView<'v, T>;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(postcard::to_allocvec(value)?.into())
     }
 
-    fn decode(stored: Stored) -> Result<Self, Refusal> {
-        Ok(Self(Self::view(stored.encoded()).decode()?))
+    fn decode(stored: Raw) -> Result<Self, Refusal> {
+        Ok(Self(Self::view(stored.lent()).decode()?))
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         PostcardView { bytes: encoded.bytes(), of: PhantomData }
     }
 }

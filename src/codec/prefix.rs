@@ -1,6 +1,7 @@
 //! Prefixes of keys.
 
-use super::{Form, Key};
+use super::{EncodedKey, Form, Key};
+use crate::tree::{Part, Sink};
 
 /// What keys of type `K` may begin with.
 ///
@@ -31,7 +32,8 @@ use super::{Form, Key};
 /// A type of your own has the prefixes for which you implement this:
 ///
 /// ```
-/// # use bristlecone::{Bytes, EncodedKey, Form, Key, Kind, PrefixOf};
+/// # use bristlecone::codec::{EncodedKey, Kind, PrefixOf, Prefixed};
+/// # use bristlecone::Key;
 /// # #[derive(PartialEq, Eq, PartialOrd, Ord)]
 /// # struct Email(String);
 /// # impl Key for Email {
@@ -43,7 +45,7 @@ use super::{Form, Key};
 /// #     fn decode(bytes: &[u8]) -> Self { Self(String::decode(bytes)) }
 /// # }
 /// impl PrefixOf<Email> for &str {
-///     fn bounds(&self) -> <Bytes as Form>::Bounds<'_> {
+///     fn bounds(&self) -> Prefixed<'_, Email> {
 ///         PrefixOf::<String>::bounds(self)
 ///     }
 /// }
@@ -58,20 +60,24 @@ use super::{Form, Key};
 )]
 pub trait PrefixOf<K: Key> {
     /// The bounds of the encoded keys that begin with this.
-    fn bounds(&self) -> <K::Form as Form>::Bounds<'_>;
+    fn bounds(&self) -> Prefixed<'_, K>;
 }
+
+/// The first encoded key that begins with a prefix of keys of type `K`, and the first one behind all of these, if there
+/// is one.
+pub type Prefixed<'p, K> = (EncodedKey<'p, K>, Option<EncodedKey<'p, K>>);
 
 /// Byte strings as prefixes of keys that are encoded as their bytes.
 macro_rules! prefixes {
     ($($type:ty)*) => {$(
         impl $crate::codec::PrefixOf<$type> for &[u8] {
-            fn bounds(&self) -> <<$type as $crate::codec::Key>::Form as $crate::codec::Form>::Bounds<'_> {
+            fn bounds(&self) -> $crate::codec::Prefixed<'_, $type> {
                 $crate::codec::prefix::bounds_of::<$type>(self)
             }
         }
 
         impl<const N: usize> $crate::codec::PrefixOf<$type> for &[u8; N] {
-            fn bounds(&self) -> <<$type as $crate::codec::Key>::Form as $crate::codec::Form>::Bounds<'_> {
+            fn bounds(&self) -> $crate::codec::Prefixed<'_, $type> {
                 $crate::codec::prefix::bounds_of::<$type>(*self)
             }
         }
@@ -81,6 +87,8 @@ macro_rules! prefixes {
 pub(super) use prefixes;
 
 /// The bounds of the keys that begin with these bytes.
-pub(super) fn bounds_of<K: Key>(prefix: &[u8]) -> <K::Form as Form>::Bounds<'_> {
-    K::Form::bounds_of(prefix, const { super::part::Part::of::<K>() })
+pub(super) fn bounds_of<K: Key>(prefix: &[u8]) -> Prefixed<'_, K> {
+    let mut parts = EncodedKey::<'_, K>::default();
+    parts.bytes(prefix);
+    K::Form::with_prefix(parts, prefix.len(), const { Part::of::<K>() })
 }

@@ -1,6 +1,6 @@
 //! The size of a key as a type: it decides, when the program is compiled, whether a tuple fits a word.
 
-use super::{Bytes, Form, Word};
+use super::{ByteStrings, Form, Words};
 
 /// The size of keys in bytes: [`S1`] to [`S8`], or [`More`].
 pub trait Size: Sized + 'static {
@@ -22,7 +22,7 @@ macro_rules! sizes {
         pub enum $size {}
 
         impl Size for $size {
-            type Form = Word;
+            type Form = Words;
             type Next = $next;
             type Plus<$other: Size> = $plus;
 
@@ -47,7 +47,7 @@ sizes! {
 pub enum More {}
 
 impl Size for More {
-    type Form = Bytes;
+    type Form = ByteStrings;
     type Next = Self;
     type Plus<Other: Size> = Self;
 

@@ -2,13 +2,13 @@
 
 use super::prefix::{bounds_of, prefixes};
 use super::size::More;
-use super::{Bytes, EncodedKey, Form, Key, KeyBytes, PrefixOf};
+use super::{ByteStrings, EncodedKey, Key, KeyBytes, PrefixOf, Prefixed};
 use crate::kind::Kind;
 
 /// UTF-8 keeps the order of texts.
 impl Key for String {
     const KIND: Kind = Kind::simple(17);
-    type Form = Bytes;
+    type Form = ByteStrings;
     type Size = More;
     type Borrowed<'k> = &'k str;
 
@@ -28,7 +28,7 @@ impl Key for String {
 
 impl Key for Vec<u8> {
     const KIND: Kind = Kind::simple(18);
-    type Form = Bytes;
+    type Form = ByteStrings;
     type Size = More;
     type Borrowed<'k> = &'k [u8];
 
@@ -44,7 +44,7 @@ impl Key for Vec<u8> {
 }
 
 impl PrefixOf<String> for &str {
-    fn bounds(&self) -> <Bytes as Form>::Bounds<'_> {
+    fn bounds(&self) -> Prefixed<'_, String> {
         bounds_of::<String>(self.as_bytes())
     }
 }

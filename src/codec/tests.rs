@@ -1,23 +1,21 @@
-use super::part::Part;
 use super::*;
 use crate::kind::{is_record, kind_name};
-use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::raw::{KEY_MAX, Raw};
+use crate::tree::Part;
 use proptest::prelude::*;
 use std::fmt::Debug;
-use std::ops::RangeInclusive;
 
 /// What tests look at in both forms: encoded keys in a common shape that compares as they do.
 trait Shown: Form {
     fn shown(encoded: Self::Encoded<'_>) -> Vec<u8>;
     fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K;
-    fn contain(bounds: &Self::Bounds<'_>, shown: &[u8]) -> bool;
 }
 
 fn word(shown: &[u8]) -> u64 {
     u64::from_be_bytes(shown.try_into().unwrap())
 }
 
-impl Shown for Word {
+impl Shown for Words {
     fn shown(encoded: u64) -> Vec<u8> {
         encoded.to_be_bytes().to_vec()
     }
@@ -25,13 +23,9 @@ impl Shown for Word {
     fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K {
         K::decode(&word(shown))
     }
-
-    fn contain(bounds: &RangeInclusive<u64>, shown: &[u8]) -> bool {
-        bounds.contains(&word(shown))
-    }
 }
 
-impl Shown for Bytes {
+impl Shown for ByteStrings {
     fn shown(encoded: KeyBytes<'_>) -> Vec<u8> {
         encoded.as_bytes().to_vec()
     }
@@ -39,10 +33,11 @@ impl Shown for Bytes {
     fn decoded<K: Key<Form = Self>>(shown: &[u8]) -> K {
         K::decode(shown)
     }
+}
 
-    fn contain((from, to): &(KeyBytes<'_>, Option<KeyBytes<'_>>), shown: &[u8]) -> bool {
-        from.as_bytes() <= shown && to.as_ref().is_none_or(|to| shown < to.as_bytes())
-    }
+/// Whether a key lies between the bounds of a prefix.
+fn contain<F: Shown>((from, to): (F::Encoded<'_>, Option<F::Encoded<'_>>), shown: &[u8]) -> bool {
+    *F::shown(from) <= *shown && to.is_none_or(|to| *shown < *F::shown(to))
 }
 
 /// Every key comes back, and all pairs are in the order of their codes.
@@ -75,7 +70,7 @@ fn prefix<K: Key<Form: Shown> + Debug, P: PrefixOf<K>>(
 ) {
     for key in keys {
         let code = K::Form::shown(K::encode(borrow(key)));
-        assert_eq!(K::Form::contain(&prefix.bounds(), &code), has(key), "{key:?}");
+        assert_eq!(contain::<K::Form>(prefix.bounds(), &code), has(key), "{key:?}");
     }
 }
 
@@ -184,7 +179,7 @@ fn tuples_keep_their_order_and_come_back() {
 }
 
 /// A word as it was in the pools of earlier builds.
-fn old<K: Key<Form = Word>>(key: K::Borrowed<'_>, word: u64, tag: u32) {
+fn old<K: Key<Form = Words>>(key: K::Borrowed<'_>, word: u64, tag: u32) {
     assert_eq!((K::encode(key), K::KIND.tag), (word, tag), "{}", K::KIND.name());
 }
 
@@ -421,7 +416,7 @@ fn bytes_are_built_at_every_length() {
         let bytes: Vec<u8> = (0..len).collect();
         bytes.chunks(7).for_each(|chunk| built.extend(chunk));
         assert_eq!(built.as_bytes(), bytes);
-        assert_eq!(built.clone().as_ref(), bytes);
+        assert_eq!(built.as_bytes(), bytes);
     }
 }
 
@@ -447,11 +442,11 @@ fn damaged_keys_decode_to_some_key() {
 
 #[test]
 fn damaged_texts_are_values_as_far_as_they_go() {
-    assert_eq!(<String as Value>::view(<String as Value>::encode("aé").unwrap().encoded()), "aé");
-    assert_eq!(<String as Value>::view(Encoded::Bytes(b"ab\xffc")), "ab");
-    assert_eq!(<String as Value>::view(Encoded::Bytes(b"\xff")), "");
-    assert_eq!(<String as Value>::decode(Stored::Bytes(b"ab\xffc".to_vec())).unwrap(), "ab\u{fffd}c");
-    assert_eq!(<String as Value>::decode(Stored::Bytes(b"abc".to_vec())).unwrap(), "abc");
+    assert_eq!(<String as Value>::view(<String as Value>::encode("aé").unwrap().lent()), "aé");
+    assert_eq!(<String as Value>::view(Raw::Bytes(b"ab\xffc")), "ab");
+    assert_eq!(<String as Value>::view(Raw::Bytes(b"\xff")), "");
+    assert_eq!(<String as Value>::decode(Raw::Bytes(b"ab\xffc".to_vec())).unwrap(), "ab\u{fffd}c");
+    assert_eq!(<String as Value>::decode(Raw::Bytes(b"abc".to_vec())).unwrap(), "abc");
 }
 
 type Nested = (Option<Vec<u8>>, (i32, String), Vec<u8>, Option<(u8, Vec<u8>)>);
@@ -486,7 +481,7 @@ proptest! {
             let bounds = PrefixOf::<Nested>::bounds(&prefix);
             for other in &all {
                 let has = (&other.0, &other.1) == (&one.0, &one.1);
-                prop_assert_eq!(Bytes::contain(&bounds, &code(other)), has, "{:?} {:?}", one, other);
+                prop_assert_eq!(contain::<ByteStrings>(bounds.clone(), &code(other)), has, "{:?} {:?}", one, other);
             }
         }
     }

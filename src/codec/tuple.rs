@@ -1,8 +1,9 @@
 //! Keys of two to six parts, and their prefixes.
 
-use super::part::{Part, read, write};
-use super::{EncodedKey, Form, Key, PrefixOf, Size, kind_of};
+use super::part::{read, write};
+use super::{EncodedKey, Form, Key, PrefixOf, Prefixed, Size, StoredKey, kind_of};
 use crate::kind::Kind;
+use crate::tree::Part;
 
 /// The size of two parts.
 type Sum<A, B> = <A as Size>::Plus<B>;
@@ -24,7 +25,7 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn decode(stored: &<Self::Form as Form>::Stored) -> Self {
+            fn decode(stored: &StoredKey<Self>) -> Self {
                 let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
                 ($(read::<$part>(&mut source, false),)+ read::<$last>(&mut source, true))
             }
@@ -41,11 +42,11 @@ tuple!(Sum<Sum<Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, F::S
 macro_rules! prefix {
     ($(($($part:ident $i:tt),+) of ($($all:ident),+);)*) => {$(
         impl<'p, $($all: Key),+> PrefixOf<($($all,)+)> for ($($part::Borrowed<'p>,)+) {
-            fn bounds(&self) -> <<($($all,)+) as Key>::Form as Form>::Bounds<'_> {
+            fn bounds(&self) -> Prefixed<'_, ($($all,)+)> {
                 let mut encoded = EncodedKey::<'_, ($($all,)+)>::default();
                 $(write::<$part>(self.$i, false, &mut encoded);)+
                 let size = const { 0 $(+ Part::of::<$part>().fixed_size())+ };
-                <($($all,)+) as Key>::Form::bounds(encoded, size, const { Part::of::<($($all,)+)>() })
+                <($($all,)+) as Key>::Form::with_prefix(encoded, size, const { Part::of::<($($all,)+)>() })
             }
         }
     )*};

@@ -2,7 +2,8 @@
 
 use crate::error::{ErrorKind, Fault, Refusal};
 use crate::kind::{BYTES, Kind, STRING};
-use crate::stored::{Encoded, Stored, ToStore};
+use crate::raw::Raw;
+use std::borrow::Cow;
 
 /// A value that a [`Map`](crate::Map) can hold: inline in its slot, or as a record.
 ///
@@ -15,7 +16,9 @@ use crate::stored::{Encoded, Stored, ToStore};
 /// nothing is built to encode it, and what is no address is refused when it is read.
 ///
 /// ```
-/// use bristlecone::{Encoded, ErrorKind, Kind, Map, Pool, Refusal, Stored, ToStore, Value};
+/// use bristlecone::codec::{Kind, Raw, Refusal};
+/// use bristlecone::{ErrorKind, Map, Pool, Value};
+/// use std::borrow::Cow;
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Email(String);
@@ -25,16 +28,16 @@ use crate::stored::{Encoded, Stored, ToStore};
 ///     type Borrowed<'v> = &'v Email;
 ///     type View<'v> = &'v str;
 ///
-///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+///     fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
 ///         Ok(value.0.as_bytes().into())
 ///     }
 ///
-///     fn decode(stored: Stored) -> Result<Self, Refusal> {
+///     fn decode(stored: Raw) -> Result<Self, Refusal> {
 ///         let text = String::from_utf8(stored.bytes())?;
 ///         if text.contains('@') { Ok(Self(text)) } else { Err("no address".into()) }
 ///     }
 ///
-///     fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+///     fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
 ///         str::from_utf8(encoded.bytes()).unwrap_or("")
 ///     }
 /// }
@@ -79,7 +82,7 @@ pub trait Value: Sized + 'static {
     ///
     /// If the value cannot be stored. The caller gets the reason in [`Unencodable`](ErrorKind::Unencodable), and
     /// nothing has changed.
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal>;
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal>;
 
     /// The value of a word or of bytes.
     ///
@@ -87,11 +90,11 @@ pub trait Value: Sized + 'static {
     ///
     /// If they are no value of this type. The caller gets the reason in [`Undecodable`](ErrorKind::Undecodable), and
     /// [`Map::check`](crate::Map::check) reports the record.
-    fn decode(stored: Stored) -> Result<Self, Refusal>;
+    fn decode(stored: Raw) -> Result<Self, Refusal>;
 
     /// A view of the value of a word or of bytes. It cannot fail: what may be no value is viewed as a `Result`, or as
     /// something that is decoded later.
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v>;
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v>;
 }
 
 /// A value as a tree takes it. `tree` is the name of that, for errors.
@@ -99,13 +102,13 @@ pub trait Value: Sized + 'static {
 pub(crate) fn encode<'v, V: Value>(
     value: V::Borrowed<'v>,
     tree: impl FnOnce() -> String,
-) -> Result<ToStore<'v>, Fault> {
+) -> Result<Raw<Cow<'v, [u8]>>, Fault> {
     V::encode(value).map_err(|source| refused(tree(), V::KIND, source, true))
 }
 
 /// A value as a tree returned it.
 #[inline]
-pub(crate) fn decode<V: Value>(stored: Stored, tree: impl FnOnce() -> String) -> Result<V, Fault> {
+pub(crate) fn decode<V: Value>(stored: Raw, tree: impl FnOnce() -> String) -> Result<V, Fault> {
     V::decode(stored).map_err(|source| refused(tree(), V::KIND, source, false))
 }
 
@@ -127,18 +130,18 @@ macro_rules! words {
             type View<'v> = Self;
 
             #[inline]
-            fn encode<'v>($value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
-                Ok(ToStore::Word($encode))
+            fn encode<'v>($value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
+                Ok(Raw::Word($encode))
             }
 
             #[inline]
-            fn decode(stored: Stored) -> Result<Self, Refusal> {
+            fn decode(stored: Raw) -> Result<Self, Refusal> {
                 let $word = stored.word();
                 Ok($decode)
             }
 
             #[inline]
-            fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+            fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
                 let $word = encoded.word();
                 $decode
             }
@@ -172,17 +175,17 @@ impl Value for Vec<u8> {
     type View<'v> = &'v [u8];
 
     #[inline]
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(value.into())
     }
 
     #[inline]
-    fn decode(stored: Stored) -> Result<Self, Refusal> {
+    fn decode(stored: Raw) -> Result<Self, Refusal> {
         Ok(stored.bytes())
     }
 
     #[inline]
-    fn view<'v>(encoded: Encoded<'v>) -> &'v [u8] {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> &'v [u8] {
         encoded.bytes()
     }
 }
@@ -196,17 +199,17 @@ impl Value for String {
     type View<'v> = &'v str;
 
     #[inline]
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(value.as_bytes().into())
     }
 
     #[inline]
-    fn decode(stored: Stored) -> Result<Self, Refusal> {
+    fn decode(stored: Raw) -> Result<Self, Refusal> {
         let text = Self::from_utf8(stored.bytes());
         Ok(text.unwrap_or_else(|error| Self::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> &'v str {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> &'v str {
         let bytes = encoded.bytes();
         str::from_utf8(bytes).unwrap_or_else(|_| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
     }

@@ -1,14 +1,14 @@
 //! The simple keys that are words.
 
 use super::size::{S1, S2, S4, S8};
-use super::{EncodedKey, Key, Word};
+use super::{EncodedKey, Key, Words};
 use crate::kind::Kind;
 
 macro_rules! words {
     ($($type:ty, $tag:literal, $size:ty, |$key:ident| $encode:expr, |$word:ident| $decode:expr;)*) => {$(
         impl Key for $type {
             const KIND: Kind = Kind::simple($tag);
-            type Form = Word;
+            type Form = Words;
             type Size = $size;
             type Borrowed<'k> = Self;
 

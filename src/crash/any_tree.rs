@@ -1,13 +1,13 @@
 //! Trees of all kinds, as the checkers see them: keys and values are numbers, whatever stands for them in the tree.
 
-use super::key_shape::KeyShape;
+use super::key_shape::{KeyShape, torn};
 use crate::codec::{Key, Value};
-use crate::error::{Error, ErrorKind, Result};
-use crate::map::{KeysOf, Map};
+use crate::error::{Error, Result};
+use crate::map::{LeafFor, Map};
 use crate::medium::Medium;
 use crate::node::WordNode;
 use crate::pool::Report;
-use crate::tree::{PTree, TreeNode};
+use crate::tree::PTree;
 use std::marker::PhantomData;
 
 /// What a change says about the value that its key had before.
@@ -245,19 +245,14 @@ impl<R: Records> AsValue for R {
     }
 }
 
-/// The error for bytes that are not whole.
-pub(super) fn torn(key: u64) -> Error {
-    Error::new("in memory", ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" })
-}
-
 /// A map whose keys and values stand for numbers.
-pub(super) struct OfNumbers<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
+pub(super) struct OfNumbers<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> {
     map: Map<K::Key, V::Value, N, M>,
     keys: K,
     values: PhantomData<fn() -> V>,
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumbers<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> OfNumbers<K, V, N, M> {
     pub(super) fn new(map: Map<K::Key, V::Value, N, M>, keys: K) -> Self {
         Self { map, keys, values: PhantomData }
     }
@@ -282,7 +277,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> OfNumb
     }
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> AnyTree for OfNumbers<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> AnyTree for OfNumbers<K, V, N, M> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         let value = self.map.get(K::borrowed(&self.keys.key(key)))?;
         value.map(|value| V::number(key, &value)).transpose()

@@ -1,7 +1,6 @@
 //! What byte strings look like that stand for numbers.
 
-use super::any_tree::torn;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What the strings look like that stand for numbers. They are in the order of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,4 +49,9 @@ mod tests {
             assert!(shape.number(b"abc").is_err());
         }
     }
+}
+
+/// The error for bytes that are not whole.
+pub(super) fn torn(key: u64) -> Error {
+    Error::new("in memory", ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" })
 }

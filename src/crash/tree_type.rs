@@ -5,11 +5,10 @@ use super::history::{self, History};
 use super::key_shape::KeyShape;
 use super::two_trees::TwoTrees;
 use crate::error::Result;
-use crate::map::KeysOf;
+use crate::map::LeafFor;
 use crate::medium::any::Any;
 use crate::node::{ByteLeaf, Defer, IndexKind, Node, OneLine, WordNode};
 use crate::pool::Pool;
-use crate::tree::TreeNode;
 use std::marker::PhantomData;
 
 /// The name of the tree.
@@ -123,7 +122,7 @@ pub struct Two<N>(PhantomData<N>);
 /// The name of the second one.
 const OTHER: &str = "u";
 
-fn two<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>>(
+fn two<K: AsKey, V: AsValue, N: LeafFor<K::Key, Ops: Defer>>(
     pool: &Pool<Any>,
     index: IndexKind,
     keys: K,

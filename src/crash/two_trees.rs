@@ -2,7 +2,7 @@
 
 use super::any_tree::{AnyTree, AsKey, AsValue, Before, Entries, OfNumbers, Write};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{KeysOf, Map};
+use crate::map::{LeafFor, Map};
 use crate::medium::Medium;
 use crate::node::Defer;
 use crate::pool::Pool;
@@ -10,11 +10,10 @@ use crate::pool::Report;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transaction::Transaction;
-use crate::tree::TreeNode;
 use std::collections::BTreeMap;
 
 /// Two maps, whose keys and values stand for numbers.
-pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> {
+pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> {
     pool: Pool<M>,
     trees: [OfNumbers<K, V, N, M>; 2],
     /// Whether the trees have each other's names.
@@ -22,7 +21,7 @@ pub(super) struct TwoTrees<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Ke
     kept: Mutex<Vec<Kept<M>>>,
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTrees<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> TwoTrees<K, V, N, M> {
     pub(super) fn new(pool: &Pool<M>, trees: [OfNumbers<K, V, N, M>; 2]) -> Self {
         Self { pool: pool.clone(), trees, is_swapped: AtomicBool::new(false), kept: Mutex::new(Vec::new()) }
     }
@@ -47,7 +46,7 @@ impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>>, M: Medium> TwoTre
 /// The entries of one of the trees, in ascending or in descending order.
 type EntriesOf<K, V> = Vec<(<K as AsKey>::Key, <V as AsValue>::Value)>;
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> TwoTrees<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key, Ops: Defer>, M: Medium> TwoTrees<K, V, N, M> {
     fn values<'t>(
         &'t self,
         keys: &[u64],
@@ -133,7 +132,7 @@ fn collect<T>(entries: impl DoubleEndedIterator<Item = Result<T>>, backwards: bo
     if backwards { entries.rev().collect() } else { entries.collect() }
 }
 
-impl<K: AsKey, V: AsValue, N: TreeNode<Keys = KeysOf<K::Key>, Ops: Defer>, M: Medium> AnyTree for TwoTrees<K, V, N, M> {
+impl<K: AsKey, V: AsValue, N: LeafFor<K::Key, Ops: Defer>, M: Medium> AnyTree for TwoTrees<K, V, N, M> {
     fn get(&self, key: u64) -> Result<Option<u64>> {
         self.tree(key).get(key)
     }

@@ -7,7 +7,6 @@
 //!
 //! The name 0 is that of the least separator there can be: the number 0, or the empty string.
 
-use super::volatile::{IndexNode, NodeOfStrings, NodeOfWords};
 use crate::byte_key::ByteKey;
 use crate::node::Words;
 use std::cmp::Ordering;
@@ -19,9 +18,6 @@ pub trait Separators: Send + Sync + Sized + 'static {
 
     /// What a descent has learned about its key so far. At the root, the default.
     type Known: Copy + Default;
-
-    /// The nodes that hold such separators.
-    type Node: IndexNode<Self>;
 
     /// Whether names ascend as their separators do.
     const NAMES_ASCEND: bool;
@@ -36,7 +32,6 @@ pub trait Separators: Send + Sync + Sized + 'static {
 impl Separators for Words {
     type Key<'k> = u64;
     type Known = ();
-    type Node = NodeOfWords;
 
     const NAMES_ASCEND: bool = true;
 
@@ -83,7 +78,6 @@ impl<F: Fences> Separators for Strings<F> {
     /// In how many first bytes the key is known to agree with all separators of the node that the descent comes to,
     /// where strings go on with zeros behind their ends.
     type Known = usize;
-    type Node = NodeOfStrings;
 
     const NAMES_ASCEND: bool = false;
 

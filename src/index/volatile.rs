@@ -34,7 +34,6 @@ mod string_tests;
 mod tests;
 
 use super::root::RootWord;
-use super::separators::Separators;
 use super::version::{Moved, again};
 use crate::arch::simd::{self, Compare, Search};
 use crate::node::Words;
@@ -42,24 +41,21 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
 use edit::{Edit, Gone, Writer};
 pub(crate) use image::{Bottom, Source, Top, image_of};
-use node::{NOT_LOADED, Slots};
-pub(super) use {node::IndexNode, node_of_strings::NodeOfStrings, node_of_words::NodeOfWords};
+pub(crate) use node::{InNodes, RUN};
+use node::{IndexNode, NOT_LOADED, Slots};
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
-pub(crate) fn built<S: Separators>(separators: usize) -> (u64, u64) {
+pub(crate) fn built<S: InNodes>(separators: usize) -> (u64, u64) {
     let bottom = Some(separators.div_ceil(node::FILL)).filter(|&nodes| nodes > 0);
     let levels = std::iter::successors(bottom, |&nodes| (nodes > 1).then(|| nodes.div_ceil(node::FILL)));
     levels.fold((0, 0), |(levels, bytes), nodes| (levels + 1, bytes + (nodes * size_of::<S::Node>()) as u64))
 }
 
-/// Leaves that a scan learns of at once.
-pub(crate) const RUN: usize = 8;
-
 /// Keys that are looked up side by side.
 pub(crate) const GROUP: usize = 16;
 
 /// Separators and their leaves. See the [module](self).
-pub(crate) struct VolatileIndex<S: Separators = Words> {
+pub(crate) struct VolatileIndex<S: InNodes = Words> {
     separators: S,
     root: RootWord,
     len: AtomicUsize,
@@ -68,13 +64,13 @@ pub(crate) struct VolatileIndex<S: Separators = Words> {
     lost: AtomicBool,
 }
 
-impl<S: Separators> core::fmt::Debug for VolatileIndex<S> {
+impl<S: InNodes> core::fmt::Debug for VolatileIndex<S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("VolatileIndex").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-super::in_memory! { VolatileIndex<S>, S: Separators }
+super::in_memory! { VolatileIndex<S>, S: InNodes }
 
 impl VolatileIndex {
     /// An index of words without separators.
@@ -83,7 +79,7 @@ impl VolatileIndex {
     }
 }
 
-impl<S: Separators> VolatileIndex<S> {
+impl<S: InNodes> VolatileIndex<S> {
     /// An index without separators.
     pub(crate) fn of(separators: S) -> Self {
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
@@ -247,22 +243,22 @@ impl<S: Separators> VolatileIndex<S> {
 }
 
 /// A leaf that the index named, and how to find out whether it still does.
-pub struct Named<'i, S: Separators> {
+pub struct Named<'i, S: InNodes> {
     leaf: u64,
     /// The bottom node.
     node: &'i S::Node,
     version: u64,
 }
 
-impl<S: Separators> Clone for Named<'_, S> {
+impl<S: InNodes> Clone for Named<'_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: Separators> Copy for Named<'_, S> {}
+impl<S: InNodes> Copy for Named<'_, S> {}
 
-impl<'i, S: Separators> Named<'i, S> {
+impl<'i, S: InNodes> Named<'i, S> {
     #[inline(always)]
     fn of(node: &'i S::Node, slot: usize, version: u64) -> Self {
         Self { leaf: node.child(slot), node, version }
@@ -286,14 +282,14 @@ impl<'i, S: Separators> Named<'i, S> {
 }
 
 /// A descent from the root to the leaf of a key.
-struct Descent<'i, 'k, S: Separators, E> {
+struct Descent<'i, 'k, S: InNodes, E> {
     index: &'i VolatileIndex<S>,
     key: S::Key<'k>,
     /// What to make of the slot at its end, and of the version of its node.
     end: E,
 }
 
-impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descent<'i, '_, S, E> {
+impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descent<'i, '_, S, E> {
     type Found = Result<Option<R>, Moved>;
 
     #[inline(always)]
@@ -320,14 +316,14 @@ impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Desce
 }
 
 /// The descents to the leaves of several keys.
-struct Descents<'i, 'a, 'k, S: Separators, E> {
+struct Descents<'i, 'a, 'k, S: InNodes, E> {
     index: &'i VolatileIndex<S>,
     keys: &'a [S::Key<'k>],
     /// What to make of the slot at the end of each, and of the version of its node.
     end: E,
 }
 
-impl<'i, R, S: Separators, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descents<'i, '_, '_, S, E> {
+impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descents<'i, '_, '_, S, E> {
     type Found = [Option<R>; GROUP];
 
     #[inline(always)]

@@ -1,15 +1,15 @@
 //! Inserting many entries.
 
-use super::{KeysOf, Map};
-use crate::codec::{Key, MapForm, ToKey, ToValue, Value};
+use super::{LeafFor, Map};
+use crate::codec::{Key, ToKey, ToValue, Value, owned};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::stored::{Encoded, ToStore};
-use crate::tree::{Group, TreeNode, in_batches};
+use crate::raw::Raw;
+use crate::tree::{Group, in_batches};
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// Sets the values of several keys. Returns how many keys are new. Of equal keys, the last one counts.
     ///
     /// Keys and values are given borrowed, or as they are ([`ToKey`], [`ToValue`]).
@@ -46,12 +46,12 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn insert_all(&self, entries: &[(impl ToKey<K>, impl ToValue<V>)]) -> Result<u64, Fault> {
         let tree = &*self.state;
-        let owned = |key: &_| ToKey::<K>::with_key(key, |key| K::Form::owned(K::encode(key)));
+        let owned = |key: &_| ToKey::<K>::with_key(key, |key| owned::<K>(key));
         // A value of the wrong form, or of none, is refused below.
         let word = |value: &_| {
             ToValue::<V>::with_value(value, |value| match V::encode(value) {
-                Ok(ToStore::Word(word)) => Some(word),
-                Ok(ToStore::Bytes(_)) | Err(_) => None,
+                Ok(Raw::Word(word)) => Some(word),
+                Ok(Raw::Bytes(_)) | Err(_) => None,
             })
         };
         let words = || entries.iter().map(|(key, value)| Some((owned(key), word(value)?))).collect();
@@ -72,7 +72,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         });
         let mut group = Group::new(tree);
         for (key, value) in ordered {
-            value.with_value(|value| group.put(key, self.encode(value)?.encoded()))?;
+            value.with_value(|value| group.put(key, self.encode(value)?.lent()))?;
         }
         group.finish()
     }
@@ -148,11 +148,10 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (impl ToKey<K>, impl ToValue<V>)>) -> Result<u64> {
-        let entries =
-            entries.into_iter().map(|(key, value)| (key.with_key(|key| K::Form::owned(K::encode(key))), value));
-        let write = |value: &_, write: &mut dyn FnMut(Encoded<'_>)| {
+        let entries = entries.into_iter().map(|(key, value)| (key.with_key(|key| owned::<K>(key)), value));
+        let write = |value: &_, write: &mut dyn FnMut(Raw<&[u8]>)| {
             ToValue::<V>::with_value(value, |value| {
-                write(self.encode(value)?.encoded());
+                write(self.encode(value)?.lent());
                 Ok(())
             })
         };

@@ -1,9 +1,9 @@
 //! The iterators over entries of a map.
 
-use super::KeysOf;
+use super::LeafFor;
 #[cfg(doc)]
 use super::Map;
-use crate::codec::{Key, KeyView, MapForm, Value, decode};
+use crate::codec::{Key, KeyView, Value, decode};
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
 use crate::pool::records::Reading;
@@ -11,7 +11,7 @@ use crate::tree::{Range, Spot, TreeNode, TreeState};
 use std::marker::PhantomData;
 
 /// The entries of a range of keys. See [`Map::range`].
-pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> {
+pub struct Entries<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium> {
     tree: &'m TreeState<N, M>,
     range: Range<'m, N, M>,
     /// Reads the records of the entries that come next from the left. It began before their leaf was read.
@@ -21,18 +21,18 @@ pub struct Entries<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Mediu
     types: Types<K, V>,
 }
 
-impl<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'m, K, V, N, M> {
+impl<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium> Entries<'m, K, V, N, M> {
     pub(super) fn new(tree: &'m TreeState<N, M>, range: Range<'m, N, M>) -> Self {
         Self { tree, range, front: None, back: None, types: PhantomData }
     }
 }
 
-type SpotOf<'l, K> = Spot<'l, KeysOf<K>>;
+type SpotOf<'l, K> = Spot<'l, <K as Key>::Form>;
 
 /// Ties an iterator to its types without storing any of them.
 type Types<K, V> = PhantomData<fn() -> (K, V)>;
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Entries<'_, K, V, N, M> {
     /// Applies `read` to the next entry in ascending order, without building a `K` or a `V`. Returns `None` after the
     /// last entry.
     ///
@@ -81,7 +81,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         reading: Option<&Reading<'_, M>>,
         read: impl FnOnce(KeyView<'_, K>, V::View<'_>) -> R,
     ) -> Result<R, Fault> {
-        entry.with_entry(reading, V::KIND, |key, value| read(KeyView::new(K::Form::stored(key)), V::view(value)))
+        entry.with_entry(reading, V::KIND, |key, value| read(KeyView::new(key), V::view(value)))
     }
 
     /// Applies `read` to the next entry from the left.
@@ -136,12 +136,12 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Entries<'_, K, 
         entry: SpotOf<'_, K>,
         reading: Option<&Reading<'_, M>>,
     ) -> Result<(K, V), Fault> {
-        let (key, value) = entry.with_stored(reading, V::KIND, |key| K::decode(K::Form::stored(key)))?;
+        let (key, value) = entry.with_stored(reading, V::KIND, |key| K::decode(key))?;
         Ok((key, decode(value, || tree.name())?))
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Iterator for Entries<'_, K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -151,7 +151,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for En
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> DoubleEndedIterator for Entries<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let tree = self.tree;
         let entry = self.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;
@@ -160,15 +160,15 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIter
 }
 
 /// The keys of a range. See [`Map::keys`].
-pub struct Keys<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
+pub struct Keys<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Keys<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Keys<'_, K, V, N, M> {
     fn decode(entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<K, Fault> {
-        entry.with_key(reading, |key| K::decode(K::Form::stored(key)))
+        entry.with_key(reading, |key| K::decode(key))
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Iterator for Keys<'_, K, V, N, M> {
     type Item = K;
 
     fn next(&mut self) -> Option<K> {
@@ -181,7 +181,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Ke
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> DoubleEndedIterator for Keys<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<K> {
         loop {
             let key = self.0.next_entry_back(Self::decode)?;
@@ -193,16 +193,16 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIter
 }
 
 /// The values of a range, in the order of their keys. See [`Map::values`].
-pub struct Values<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
+pub struct Values<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium>(pub(super) Entries<'m, K, V, N, M>);
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Values<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Values<'_, K, V, N, M> {
     fn decode(tree: &TreeState<N, M>, entry: SpotOf<'_, K>, reading: Option<&Reading<'_, M>>) -> Result<V, Fault> {
         let ((), value) = entry.with_stored(reading, V::KIND, |_key| ())?;
         decode(value, || tree.name())
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Values<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Iterator for Values<'_, K, V, N, M> {
     type Item = Result<V>;
 
     fn next(&mut self) -> Option<Result<V>> {
@@ -212,7 +212,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for Va
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for Values<'_, K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> DoubleEndedIterator for Values<'_, K, V, N, M> {
     fn next_back(&mut self) -> Option<Result<V>> {
         let tree = self.0.tree;
         let value = self.0.next_entry_back(|entry, reading| Self::decode(tree, entry, reading))?;

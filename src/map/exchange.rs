@@ -1,15 +1,15 @@
 //! Changes that depend on the value before, or return it.
 
-use super::{KeysOf, Map};
-use crate::codec::{Key, MapForm, ToValue, Value};
+use super::{LeafFor, Map};
+use crate::codec::{Form, Key, ToValue, Value};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::stored::{Stored, ToStore};
-use crate::tree::TreeNode;
+use crate::raw::Raw;
+use std::borrow::Cow;
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
     ///
     /// Returns the previous value. The exchange took place if that has the same encoding as `current`: of
@@ -52,9 +52,9 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let exchange = || {
             let current = current.map(|value| self.encode(value)).transpose()?;
             let new = new.map(|value| self.encode(value)).transpose()?;
-            let (current, new) = (current.as_ref().map(ToStore::encoded), new.as_ref().map(ToStore::encoded));
+            let (current, new) = (current.as_ref().map(Raw::lent), new.as_ref().map(Raw::lent));
             let exchanged = self.state.exchange(K::Form::key(&key), V::KIND, current, new)?;
-            Ok(exchanged.map_or_else(|found| found, |()| current.map(Into::into)))
+            Ok(exchanged.map_or_else(|found| found, |()| current.map(Raw::owned)))
         };
         let previous = self.state.acknowledged(exchange())?;
         self.decoded(previous)
@@ -103,7 +103,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         let old = self.state.update_with(K::Form::key(&key), V::KIND, |old, put| {
             match next(old.map(|old| self.decode(old)).transpose()?) {
                 Some(new) => new.with_value(|new| {
-                    put(Some(self.encode(new)?.encoded()));
+                    put(Some(self.encode(new)?.lent()));
                     Ok(())
                 }),
                 None => {
@@ -143,7 +143,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn replace(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let replace = |value: ToStore<'_>| self.state.replace_value(K::Form::key(&key), V::KIND, value.encoded());
+        let replace = |value: Raw<Cow<'_, [u8]>>| self.state.replace_value(K::Form::key(&key), V::KIND, value.lent());
         let old = self.state.acknowledged(self.encode(value).and_then(replace))?;
         self.decoded(old)
     }
@@ -180,7 +180,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
         self.decoded(old)
     }
 
-    fn decoded(&self, value: Option<Stored>) -> Result<Option<V>> {
+    fn decoded(&self, value: Option<Raw>) -> Result<Option<V>> {
         self.state.named(value.map(|value| self.decode(value)).transpose())
     }
 }

@@ -1,23 +1,23 @@
 //! Iterators that own a handle of their map.
 
-use super::{Entries, KeysOf, Map};
+use super::{Entries, LeafFor, Map, encoded_range};
 use crate::codec::{Key, Value};
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::tree::{Owned, TreeNode};
+use crate::tree::Owned;
 use std::fmt;
 use std::ops::RangeBounds;
 
 /// The entries of a range of keys, with a handle of their map. See [`Map::into_range`].
-pub struct IntoEntries<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium>(Owned<N, M, Result<(K, V)>>);
+pub struct IntoEntries<K: Key, V: Value, N: LeafFor<K>, M: Medium>(Owned<N, M, Result<(K, V)>>);
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> fmt::Debug for IntoEntries<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> fmt::Debug for IntoEntries<K, V, N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoEntries").field("map", &self.0.name()).finish_non_exhaustive()
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for IntoEntries<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Iterator for IntoEntries<K, V, N, M> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Result<(K, V)>> {
@@ -25,13 +25,13 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Iterator for In
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> DoubleEndedIterator for IntoEntries<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> DoubleEndedIterator for IntoEntries<K, V, N, M> {
     fn next_back(&mut self) -> Option<Result<(K, V)>> {
         self.0.next_back()
     }
 }
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// The entries of a range of keys, as [`range`](Self::range), in an iterator that owns this handle: another thread
     /// may go on with it.
     ///
@@ -60,7 +60,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     #[track_caller]
     pub fn into_range<'k>(self, range: impl RangeBounds<K::Borrowed<'k>>) -> IntoEntries<K, V, N, M> {
-        let unread = self.encoded_range(range).into_unread();
+        let unread = encoded_range::<K, N, M>(&self.state, range).into_unread();
         IntoEntries(Owned::new(self.state, unread, |tree, entry, reading| {
             Some(tree.named(entry.and_then(|entry| Entries::<K, V, N, M>::decode(tree, entry, reading))))
         }))
@@ -68,7 +68,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 }
 
 /// All entries, in ascending order, as [`Map::iter`].
-impl<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> IntoIterator for &'m Map<K, V, N, M> {
+impl<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium> IntoIterator for &'m Map<K, V, N, M> {
     type Item = Result<(K, V)>;
     type IntoIter = Entries<'m, K, V, N, M>;
 
@@ -78,7 +78,7 @@ impl<'m, K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> IntoIterato
 }
 
 /// All entries, in ascending order, as [`Map::into_range`]. They stay in the map: this consumes the handle.
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> IntoIterator for Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> IntoIterator for Map<K, V, N, M> {
     type Item = Result<(K, V)>;
     type IntoIter = IntoEntries<K, V, N, M>;
 

@@ -1,16 +1,15 @@
 //! Removing several entries, or the first one or the last one.
 
-use super::{KeysOf, Map};
-use crate::codec::{Key, KeyView, MapForm, Value};
+use super::{LeafFor, Map, encoded_range};
+use crate::codec::{Key, KeyView, Value};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::tree::TreeNode;
 use std::borrow::Borrow;
 use std::ops::RangeBounds;
 
-impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M> {
+impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// Removes all entries of a range of keys, and their records. Returns how many there were.
     ///
     /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and
@@ -47,7 +46,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     #[track_caller]
     pub fn remove_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Result<u64> {
-        let interval = self.encoded_range(range).into_unread();
+        let interval = encoded_range::<K, N, M>(&self.state, range).into_unread();
         self.state.acknowledged(self.state.remove_range(interval))
     }
 
@@ -87,7 +86,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(KeyView<'_, K>, V::View<'_>) -> bool) -> Result<u64> {
         let removed = self.state.retain(|entry, reading| {
-            entry.with_entry(reading, V::KIND, |key, value| keep(KeyView::new(K::Form::stored(key)), V::view(value)))
+            entry.with_entry(reading, V::KIND, |key, value| keep(KeyView::new(key), V::view(value)))
         });
         self.state.acknowledged(removed)
     }
@@ -153,7 +152,7 @@ impl<K: Key, V: Value, N: TreeNode<Keys = KeysOf<K>>, M: Medium> Map<K, V, N, M>
 
     fn pop(&self, is_first: bool) -> Result<Option<(K, V)>> {
         let popped = self.state.acknowledged(self.state.pop(V::KIND, is_first))?;
-        let entry = |(key, value): (_, _)| Ok((K::decode(K::Form::stored(Borrow::borrow(&key))), self.decode(value)?));
+        let entry = |(key, value): (_, _)| Ok((K::decode(Borrow::borrow(&key)), self.decode(value)?));
         self.state.named(popped.map(entry).transpose())
     }
 }

@@ -5,7 +5,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
+use crate::node::{BlockAt, IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
 use core::hint::select_unpredictable;
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -128,34 +128,33 @@ impl<N: WordNode> Search for CircularRun<N> {
     type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
-        Self::find_by(m, at, run, key, slots::search)
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        Self::find_by(node, run, key, slots::search)
     }
 
     #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
+    fn changed(_node: BlockAt<'_, impl Medium>, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }
 
 impl<N: WordNode> CircularRun<N> {
     /// Searches the one of the run's two contiguous segments that may have the key.
     #[inline]
-    pub(crate) fn find_by<M: Medium>(
-        m: &M,
-        at: u64,
+    pub(crate) fn find_by<'a, M: Medium>(
+        node: BlockAt<'a, M>,
         run: Window,
         key: u64,
-        search: impl FnOnce(&M, u64, usize, usize, u64) -> Result<usize, usize>,
+        search: impl FnOnce(BlockAt<'a, M>, usize, usize, u64) -> Result<usize, usize>,
     ) -> Result<usize, usize> {
         let (base, len) = (usize::from(run.base), run.len());
         let before_wrap = N::SLOTS - base;
         // A run that wraps is two ascending segments, and the one from slot 0 on holds the greater keys. Which of them
         // has the key cannot be predicted, so there is no branch.
         let wraps = len > before_wrap;
-        let upper = wraps & (key >= slots::key(m, at, 0));
+        let upper = wraps & (key >= slots::key(node, 0));
         let skipped = select_unpredictable(upper, before_wrap, 0);
         let first = select_unpredictable(upper, 0, base);
         let len = select_unpredictable(wraps & !upper, before_wrap, len - skipped);
-        match search(m, at, first, len, key) {
+        match search(node, first, len, key) {
             Ok(i) => Ok(i + skipped),
             Err(i) => Err(i + skipped),
         }

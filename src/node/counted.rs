@@ -13,6 +13,7 @@
 
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
+use crate::node::BlockAt;
 use crate::node::sorted::{Geometry, HEADER, Sorted, Window};
 
 /// Offset of the word. Other layouts use the word before it.
@@ -31,50 +32,50 @@ fn window(word: u64) -> Option<Window> {
 }
 
 /// Stores the word; the caller flushes the header.
-pub(crate) fn store<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) {
+pub(crate) fn store<N: Sorted>(node: BlockAt<'_, impl Medium>, window: Window) {
     if N::COUNTED {
-        m.store(at + COUNT, word(window));
+        node.store(COUNT, word(window));
     }
 }
 
 /// Stores the word and flushes it, if it says something else. True if it did.
-pub(crate) fn record<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> bool {
-    let differs = N::COUNTED && m.load(at + COUNT) != word(window);
+pub(crate) fn record<N: Sorted>(node: BlockAt<'_, impl Medium>, window: Window) -> bool {
+    let differs = N::COUNTED && node.load(COUNT) != word(window);
     if differs {
-        m.store(at + COUNT, word(window));
-        m.flush(at + COUNT, 8, Step::CountWord);
+        node.store(COUNT, word(window));
+        node.flush(COUNT, 8, Step::CountWord);
     }
     differs
 }
 
 /// Ends a change of the run: makes it durable, and then stores the word. The word is flushed, not fenced.
 #[inline]
-pub(crate) fn commit<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) {
+pub(crate) fn commit<N: Sorted>(node: BlockAt<'_, impl Medium>, window: Window) {
     if N::COUNTED {
         // Crash, before the fence: what the change itself leaves. After it: the change is done, and the word is behind.
-        m.fence(Step::CountedChange);
-        record::<N, M>(m, at, window);
+        node.fence(Step::CountedChange);
+        record::<N>(node, window);
     }
 }
 
 /// Stores the window that the keys give, durably, if the word says something else.
-pub(crate) fn recover<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> Result<(), Broken> {
-    check::<N, M>(m, at, window)?;
-    if record::<N, M>(m, at, window) {
+pub(crate) fn recover<N: Sorted>(node: BlockAt<'_, impl Medium>, window: Window) -> Result<(), Broken> {
+    check::<N>(node, window)?;
+    if record::<N>(node, window) {
         // Crash: the word is still behind, or it is not.
-        m.fence(Step::CountRepair);
+        node.fence(Step::CountRepair);
     }
     Ok(())
 }
 
 /// Checks the word of a node whose keys give this window, once the gap of an equal pair is closed.
-pub(crate) fn check<N: Sorted, M: Medium>(m: &M, at: u64, window: Window) -> Result<(), Broken> {
+pub(crate) fn check<N: Sorted>(node: BlockAt<'_, impl Medium>, window: Window) -> Result<(), Broken> {
     if !N::COUNTED {
         return Ok(());
     }
-    match self::window(m.load(at + COUNT)) {
+    match self::window(node.load(COUNT)) {
         Some(stored) if stored.len() <= N::SLOTS && is_one_behind::<N>(stored, window) => Ok(()),
-        _ => Err(Broken::new(at + COUNT, "N5: a count that is not one change behind")),
+        _ => Err(node.broken(COUNT, "N5: a count that is not one change behind")),
     }
 }
 

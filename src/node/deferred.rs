@@ -1,8 +1,8 @@
 //! Changes of leaves that become durable together with others: a layout says which words change, and stores none.
 
-use super::Entry;
-use super::layout::{Access, Range};
+use super::layout::Range;
 use super::space::SplitInPlace;
+use super::{Entry, NodeAt};
 use crate::medium::Medium;
 
 /// A change of one leaf, at the place that a search returned.
@@ -23,14 +23,7 @@ pub enum Deferred {
     note = "trees with the default leaves do: `OneLine`, and `ByteLeaf` for byte strings"
 )]
 pub trait Defer: SplitInPlace {
-    /// Records a change in the hints of a leaf, and passes the words that change to `put`, with their new values. The
-    /// caller stores them before it unlocks the leaf. The next search in the leaf knows of the change.
-    fn defer<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        range: Range<Self>,
-        change: Deferred,
-        put: impl FnMut(u64, u64),
-    );
+    /// Records a change in the hints of a leaf, and passes the words of its block that change to `put`, with their new
+    /// values. The caller stores them before it unlocks the leaf. The next search in the leaf knows of the change.
+    fn defer(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, change: Deferred, put: impl FnMut(u64, u64));
 }

@@ -1,9 +1,9 @@
 //! The nodes of a persistent index: what they need in addition to the operations of leaves.
 
-use super::WordNode;
 use super::sorted::Sorted;
 use super::sorted_ops::SortedOps;
 use super::space::SplitInPlace;
+use super::{NodeAt, WordNode};
 use crate::medium::Medium;
 
 /// The operations of nodes that can be inner nodes. Their level is stored in the pool.
@@ -13,8 +13,8 @@ pub trait InnerOps: SplitInPlace<Node: WordNode> {
 
     /// The place of the greatest entry whose key is not above this one.
     #[inline]
-    fn floor<M: Medium>(m: &M, at: u64, hints: &Self::Hints, key: u64) -> Option<usize> {
-        match Self::search(m, at, hints, key) {
+    fn floor(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Option<usize> {
+        match Self::search(node, key) {
             Ok(place) => Some(place),
             Err(place) => place.checked_sub(1),
         }

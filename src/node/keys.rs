@@ -1,10 +1,10 @@
 //! What keys are: words, or byte strings. Chains and trees are the same for both; this is what differs.
 
-use super::{Entry, KeyRange, LOW};
+use super::{BlockAt, Entry, KeyRange, LOW};
 use crate::error::{Broken, Fault};
-use crate::medium::{Hint, Medium};
+use crate::medium::Medium;
+use crate::pool::access::Access;
 use crate::pool::records::Records;
-use crate::pool::segments::{SegmentEntry, Segments};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum Side {
 
 /// What the keys of nodes are.
 ///
-/// A node is named by its offset. If it may leave its chain meanwhile, results are
+/// A node is named by its block. If it may leave its chain meanwhile, results are
 /// arbitrary, and the caller finds that out by a version. A right neighbour is one that was accepted as a node; `None`
 /// at the end of the chain.
 pub trait Keys: Send + Sync + Sized + 'static {
@@ -49,11 +49,6 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Where a leaf that was read begins and ends.
     type Edges: Default + Clone + Send + Sync;
 
-    /// What the operations of a layout need of a pool.
-    type Access<'a, M: Medium>: Copy
-    where
-        M: 'a;
-
     /// All keys.
     const ALL: Self::Span<'static>;
 
@@ -69,32 +64,19 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// A key in the caller's memory, for a search.
     fn as_ref(key: &Self::Key) -> Self::Ref<'_>;
 
-    /// The access to the nodes of a class.
-    fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> Self::Access<'a, M>;
-
-    /// Prefetches bytes of the pool.
-    fn prefetch<M: Medium>(pool: Self::Access<'_, M>, at: u64, len: u64);
-
     /// The key of an entry, if its slot has all of it.
     fn key_in_slot(entry: Entry) -> Option<Self::Ref<'static>>;
 
     /// An entry as a node that owns `range` stores it.
-    fn entry<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
-        range: Self::Range,
-        key: Self::Ref<'_>,
-        value: u64,
-    ) -> Entry;
+    fn entry(node: BlockAt<'_, impl Medium>, range: Self::Range, key: Self::Ref<'_>, value: u64) -> Entry;
 
     /// How many of the entries of a node, which ascend, are before a new one.
-    fn position<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry], new: Entry) -> usize;
+    fn position(pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize;
 
     /// The fence key of a new node with the entries from `cut` on, which are changed to what the new node stores. The
-    /// entries ascend. They come from the node at `at`, which owns `range`; if `mixed`, some come from other nodes.
-    fn border<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
+    /// entries ascend. They come from `node`, which owns `range`; if `mixed`, some come from other nodes.
+    fn border(
+        node: BlockAt<'_, impl Medium>,
         range: Self::Range,
         mixed: bool,
         entries: &mut [Entry],
@@ -117,59 +99,43 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn is_tail(range: Self::Range) -> bool;
 
     /// How a key lies to the keys that a node owns. `next` finds the right neighbour, if need be.
-    fn side<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
+    fn side(
+        node: BlockAt<'_, impl Medium>,
         range: Self::Range,
         next: impl FnOnce() -> Result<Option<u64>, Broken>,
         key: Self::Ref<'_>,
     ) -> Result<Side, Broken>;
 
     /// Whether the fence key of `right` is greater than that of `left` (N4).
-    fn ascends<M: Medium>(pool: Self::Access<'_, M>, left: u64, right: u64) -> bool;
+    fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool;
 
     /// The range of a node as the pool has it.
-    fn stored_range<M: Medium>(pool: Self::Access<'_, M>, at: u64, next: Option<u64>) -> Self::Range;
+    fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> Self::Range;
 
     /// The word that stands for the fence key of a node in an index: 0 for the first node of a chain.
-    fn name<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64;
+    fn name(node: BlockAt<'_, impl Medium>) -> u64;
 
     /// Applies `read` to the key right before the fence key of a node that is not the first one.
-    fn with_key_before<M: Medium, R>(pool: Self::Access<'_, M>, at: u64, read: impl FnOnce(Self::Ref<'_>) -> R) -> R;
+    fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(Self::Ref<'_>) -> R) -> R;
 
     /// The range of a node that gives its keys from `border` on to a new right neighbour.
-    fn below<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range, border: &Self::Fence) -> Self::Range;
+    fn below(node: BlockAt<'_, impl Medium>, range: Self::Range, border: &Self::Fence) -> Self::Range;
 
     /// The range of a new node that begins at `border` and ends where `range` does; `next` will be its right neighbour.
-    fn above<M: Medium>(
-        pool: Self::Access<'_, M>,
-        range: Self::Range,
-        next: Option<u64>,
-        border: &Self::Fence,
-    ) -> Self::Range;
+    fn above(pool: Access<'_, impl Medium>, range: Self::Range, next: Option<u64>, border: &Self::Fence)
+    -> Self::Range;
 
-    /// The range of the node at `at` if it takes over all keys of its right neighbour, whose range is `right`, and
+    /// The range of `node` if it takes over all keys of its right neighbour, whose range is `right`, and
     /// whose right neighbour is `next`.
-    fn joined<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
-        range: Self::Range,
-        right: Self::Range,
-        next: Option<u64>,
-    ) -> Self::Range;
+    fn joined(node: BlockAt<'_, impl Medium>, range: Self::Range, right: Self::Range, next: Option<u64>)
+    -> Self::Range;
 
     /// The part of a span that lies in the range of a node, which has a key of it, if that is known without a look at
     /// the node. A sort of its entries then knows where they lie.
     fn within<'k>(keys: Self::Span<'k>, range: Self::Range) -> Self::Span<'k>;
 
-    /// Notes where the leaf at `at` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
-    fn note_edges<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
-        range: Self::Range,
-        next: u64,
-        edges: &mut Self::Edges,
-    );
+    /// Notes where the leaf `node` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
+    fn note_edges(node: BlockAt<'_, impl Medium>, range: Self::Range, next: u64, edges: &mut Self::Edges);
 
     /// The lower fence key of the leaf with these edges.
     fn low(edges: &Self::Edges) -> Self::Owned;
@@ -190,18 +156,17 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn pointing_to(value: u64, copy: u64) -> Option<u64>;
 
     /// The fence key of a node that is in the chain and owns `range`.
-    fn fence_of<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range) -> Self::Fence;
+    fn fence_of(node: BlockAt<'_, impl Medium>, range: Self::Range) -> Self::Fence;
 
     /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
-    fn place<'f, M: Medium>(
-        m: &M,
-        segments: &Segments,
+    fn place<'f>(
+        pool: Access<'_, impl Medium>,
         records: Option<&Records>,
         fence: &'f Self::Fence,
     ) -> Result<Self::Low<'f>, Fault>;
 
     /// Gives back the record of a node's fence key, if there is one. Nothing leads to the node any longer.
-    fn free_fence<M: Medium>(pool: Self::Access<'_, M>, records: Option<&Records>, at: u64);
+    fn free_fence(node: BlockAt<'_, impl Medium>, records: Option<&Records>);
 }
 
 /// Keys are words.
@@ -219,7 +184,6 @@ impl Keys for Words {
     type Range = KeyRange;
     /// The first and the last key that the leaf owns.
     type Edges = (u64, u64);
-    type Access<'a, M: Medium> = &'a M;
 
     const ALL: (u64, u64) = (0, u64::MAX);
 
@@ -236,30 +200,20 @@ impl Keys for Words {
     }
 
     #[inline(always)]
-    fn access<'a, M: Medium>(m: &'a M, _segments: &'a Segments, _class: SegmentEntry) -> &'a M {
-        m
-    }
-
-    #[inline(always)]
-    fn prefetch<M: Medium>(m: &M, at: u64, len: u64) {
-        m.hint(at, len, Hint::Soon);
-    }
-
-    #[inline(always)]
     fn key_in_slot((key, _): Entry) -> Option<u64> {
         Some(key)
     }
 
     #[inline(always)]
-    fn entry<M: Medium>(_m: &M, _at: u64, _range: KeyRange, key: u64, value: u64) -> Entry {
+    fn entry(_node: BlockAt<'_, impl Medium>, _range: KeyRange, key: u64, value: u64) -> Entry {
         (key, value)
     }
 
-    fn position<M: Medium>(_m: &M, entries: &[Entry], new: Entry) -> usize {
+    fn position(_pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize {
         entries.partition_point(|entry| entry.0 < new.0)
     }
 
-    fn border<M: Medium>(_: &M, _: u64, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
+    fn border(_: BlockAt<'_, impl Medium>, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
         entries[cut].0
     }
 
@@ -287,9 +241,8 @@ impl Keys for Words {
     }
 
     #[inline(always)]
-    fn side<M: Medium>(
-        _m: &M,
-        _at: u64,
+    fn side(
+        _node: BlockAt<'_, impl Medium>,
         range: KeyRange,
         _next: impl FnOnce() -> Result<Option<u64>, Broken>,
         key: u64,
@@ -303,31 +256,31 @@ impl Keys for Words {
         })
     }
 
-    fn ascends<M: Medium>(m: &M, left: u64, right: u64) -> bool {
-        m.load(right + LOW) > m.load(left + LOW)
+    fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool {
+        right.load(LOW) > left.load(LOW)
     }
 
-    fn stored_range<M: Medium>(m: &M, at: u64, next: Option<u64>) -> KeyRange {
-        KeyRange::new(m.load(at + LOW), next.map_or(u64::MAX, |next| m.load(next + LOW)))
+    fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> KeyRange {
+        KeyRange::new(node.load(LOW), next.map_or(u64::MAX, |next| node.other(next).load(LOW)))
     }
 
-    fn name<M: Medium>(m: &M, at: u64) -> u64 {
-        m.load(at + LOW)
+    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.load(LOW)
     }
 
-    fn with_key_before<M: Medium, R>(m: &M, at: u64, read: impl FnOnce(u64) -> R) -> R {
-        read(m.load(at + LOW).wrapping_sub(1))
+    fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(u64) -> R) -> R {
+        read(node.load(LOW).wrapping_sub(1))
     }
 
-    fn below<M: Medium>(_m: &M, _at: u64, range: KeyRange, &border: &u64) -> KeyRange {
+    fn below(_node: BlockAt<'_, impl Medium>, range: KeyRange, &border: &u64) -> KeyRange {
         KeyRange::new(range.low(), border)
     }
 
-    fn above<M: Medium>(_m: &M, range: KeyRange, _next: Option<u64>, &border: &u64) -> KeyRange {
+    fn above(_pool: Access<'_, impl Medium>, range: KeyRange, _next: Option<u64>, &border: &u64) -> KeyRange {
         KeyRange::new(border, range.high())
     }
 
-    fn joined<M: Medium>(_m: &M, _at: u64, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
+    fn joined(_node: BlockAt<'_, impl Medium>, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
         KeyRange::new(range.low(), right.high())
     }
 
@@ -337,7 +290,7 @@ impl Keys for Words {
     }
 
     #[inline(always)]
-    fn note_edges<M: Medium>(_m: &M, _at: u64, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
+    fn note_edges(_node: BlockAt<'_, impl Medium>, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
         *edges = (range.low(), range.high().wrapping_sub(1));
     }
 
@@ -365,13 +318,13 @@ impl Keys for Words {
         Some(copy)
     }
 
-    fn fence_of<M: Medium>(_m: &M, _at: u64, range: KeyRange) -> u64 {
+    fn fence_of(_node: BlockAt<'_, impl Medium>, range: KeyRange) -> u64 {
         range.low()
     }
 
-    fn place<M: Medium>(_m: &M, _s: &Segments, _r: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
+    fn place(_pool: Access<'_, impl Medium>, _records: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
         Ok(*fence)
     }
 
-    fn free_fence<M: Medium>(_m: &M, _records: Option<&Records>, _at: u64) {}
+    fn free_fence(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
 }

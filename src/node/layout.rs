@@ -1,6 +1,6 @@
 //! The interface that every layout offers to the chain and the tree.
 
-use super::{Entry, Keys, Node, PREFETCHED, Words};
+use super::{BlockAt, Entry, Keys, Node, NodeAt, PREFETCHED, Words};
 use crate::error::Broken;
 use crate::medium::{Costs, Medium};
 use crate::memory::Zero;
@@ -13,10 +13,8 @@ pub(crate) type Ref<'k, L> = <KeysOf<L> as Keys>::Ref<'k>;
 pub(crate) type Span<'k, L> = <KeysOf<L> as Keys>::Span<'k>;
 /// What a shadow says about the keys that its node owns.
 pub(crate) type Range<L> = <KeysOf<L> as Keys>::Range;
-/// What operations need of a pool.
-pub(crate) type Access<'a, L, M> = <KeysOf<L> as Keys>::Access<'a, M>;
 
-/// The operations of a layout on one node: a block at `at`, with its search hints in the shadow.
+/// The operations of a layout on one node.
 ///
 /// A *place* names an entry of one node until the node changes. For an entry that is not there, it names where the
 /// entry would go. The caller holds the node's lock, except for `prefetch`, `search`, `lookup`, `value` and `entries`:
@@ -33,7 +31,7 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// The level that the node stores; an error if the block is not a node of the layout. Leaves that do not store a
     /// level have level 0: the kind of their segment tells that they are leaves.
-    fn level<M: Medium>(_m: Access<'_, Self, M>, _at: u64) -> Result<u16, Broken> {
+    fn level(_node: BlockAt<'_, impl Medium>) -> Result<u16, Broken> {
         Ok(0)
     }
 
@@ -42,82 +40,52 @@ pub trait Layout: Send + Sync + Sized + 'static {
 
     /// Prefetches the node, because the key is about to be looked up.
     #[inline]
-    fn prefetch<M: Medium>(m: Access<'_, Self, M>, at: u64, _key: Ref<'_, Self>) {
-        KeysOf::<Self>::prefetch::<M>(m, at, Self::Node::BYTES.min(PREFETCHED));
+    fn prefetch(node: BlockAt<'_, impl Medium>, _key: Ref<'_, Self>) {
+        node.prefetch(0, Self::Node::BYTES.min(PREFETCHED));
     }
 
     /// Prefetches what a value points to, if the key is in a node that was prefetched.
     #[inline]
-    fn prefetch_value<M: Medium>(_m: Access<'_, Self, M>, _at: u64, _hints: &Self::Hints, _key: Ref<'_, Self>) {}
+    fn prefetch_value(_node: NodeAt<'_, Self, impl Medium>, _key: Ref<'_, Self>) {}
 
     /// Prefetches what the value in a slot points to, if anything. The block may have become another's.
     #[inline]
-    fn prefetch_slot<M: Medium>(_m: Access<'_, Self, M>, _at: u64, _slot: usize) {}
+    fn prefetch_slot(_node: BlockAt<'_, impl Medium>, _slot: usize) {}
 
     /// The place of a key; as an error, where it would go.
-    fn search<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        key: Ref<'_, Self>,
-    ) -> Result<usize, usize>;
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: Ref<'_, Self>) -> Result<usize, usize>;
 
     /// The place of a key, for callers that do not need to know where it would go.
     #[inline]
-    fn lookup<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, key: Ref<'_, Self>) -> Option<usize> {
-        Self::search::<M>(m, at, hints, key).ok()
+    fn lookup(node: NodeAt<'_, Self, impl Medium>, key: Ref<'_, Self>) -> Option<usize> {
+        Self::search(node, key).ok()
     }
 
     /// The value at a place.
-    fn value<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize) -> u64;
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64;
 
     /// Writes the entries with keys in `from..=to` to the start of `out`, in ascending order, and returns their number.
     /// What was in `out` is overwritten or stays; `out` grows if it is too short.
-    fn entries<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        keys: Span<'_, Self>,
-        out: &mut Vec<Entry>,
-    ) -> usize;
+    fn entries(node: NodeAt<'_, Self, impl Medium>, keys: Span<'_, Self>, out: &mut Vec<Entry>) -> usize;
 
-    /// Writes a whole node into a block that nothing points to, and flushes it. The entries are in ascending order.
-    ///
-    /// `zeroed` says that the block holds zeros, durably.
-    fn fill<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        new: New<'_, KeysOf<Self>>,
-        entries: &[Entry],
-        zeroed: bool,
-    );
+    /// Writes a whole node into a block that nothing points to, and flushes it.
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New<'_, KeysOf<Self>>);
 
     /// Inserts an entry at its place. There must be an empty slot.
-    fn insert<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize, new: Entry);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, new: Entry);
 
     /// Replaces the value at a place.
-    fn update<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, place: usize, value: u64);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64);
 
     /// Removes the entry at a place of a node that owns `range`.
-    fn remove<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, range: Range<Self>, place: usize);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, place: usize);
 
     /// Finishes what a crash interrupted, durably, and makes the hints.
-    fn recover<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        range: Range<Self>,
-    ) -> Result<(), Broken>;
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>) -> Result<(), Broken>;
 
     /// Reports every broken invariant, without storing anything. Returns `None` if the entries cannot be determined;
     /// one of the reports then says why.
-    fn check<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        range: Range<Self>,
-        report: &mut dyn FnMut(Broken),
-    ) -> Option<Checked>;
+    fn check(node: BlockAt<'_, impl Medium>, range: Range<Self>, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }
 
 /// What a check of one node found, apart from broken invariants.
@@ -133,9 +101,9 @@ pub struct Checked {
 }
 
 /// Runs a [check](Layout::check) and returns what it found; as an error, the first broken invariant.
-pub(crate) fn sound<L: Layout, M: Medium>(m: Access<'_, L, M>, at: u64, range: Range<L>) -> Result<Checked, Broken> {
+pub(crate) fn sound<L: Layout>(node: BlockAt<'_, impl Medium>, range: Range<L>) -> Result<Checked, Broken> {
     let mut broken = None;
-    let checked = L::check::<M>(m, at, range, &mut |found| broken = broken.take().or(Some(found)));
+    let checked = L::check(node, range, &mut |found| broken = broken.take().or(Some(found)));
     match (broken, checked) {
         (None, Some(checked)) => Ok(checked),
         (Some(broken), _) => Err(broken),
@@ -143,7 +111,7 @@ pub(crate) fn sound<L: Layout, M: Medium>(m: Access<'_, L, M>, at: u64, range: R
     }
 }
 
-/// The header of a new node.
+/// A new node.
 #[derive(Clone, Copy)]
 pub struct New<'l, K: Keys = Words> {
     /// Levels above the leaves.
@@ -154,6 +122,10 @@ pub struct New<'l, K: Keys = Words> {
     pub lines: u32,
     /// The right neighbour, 0 = none.
     pub next: u64,
+    /// The entries, in ascending order.
+    pub entries: &'l [Entry],
+    /// Whether the block holds zeros, durably.
+    pub zeroed: bool,
 }
 
 /// What the tree does with whole nodes of a layout.

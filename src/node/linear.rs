@@ -5,7 +5,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
+use crate::node::{BlockAt, IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
 use core::ops::Range;
 use std::marker::PhantomData;
 
@@ -116,10 +116,10 @@ impl Search for LinearRun {
     type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
-        slots::search(m, at, 0, run.len(), key)
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        slots::search(node, 0, run.len(), key)
     }
 
     #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
+    fn changed(_node: BlockAt<'_, impl Medium>, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

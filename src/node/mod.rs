@@ -4,6 +4,7 @@
 //! durable, so they hold in every crash state. So the content of a node always follows from its two words, its
 //! neighbour's `low` and its keys. The search hints are kept in the volatile [`shadow`].
 
+mod at;
 pub(crate) mod bytes;
 pub(crate) mod circular;
 pub(crate) mod counted;
@@ -29,16 +30,19 @@ pub(crate) mod space;
 mod tutorial;
 pub(crate) mod unsorted;
 
+pub(crate) use at::{BlockAt, NodeAt};
 pub use bytes::ByteLeaf;
+pub use bytes::ByteStrings;
 pub(crate) use bytes::access::separator_len;
-pub(crate) use bytes::entry::{KeyLen, Parts, ReadEntry, record as record_of, reference};
-pub(crate) use bytes::{ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings};
+pub(crate) use bytes::entry::{KeyLen, Parts, record as record_of, reference};
+pub(crate) use bytes::{ByteEdges, ByteFence, ByteRange, ByteSpan};
 pub use circular::Circular;
 pub(crate) use deferred::{Defer, Deferred};
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
-pub(crate) use keys::{Keys, Side, Words};
+pub use keys::Words;
+pub(crate) use keys::{Keys, Side};
 pub(crate) use layout::{Checked, InNode, Layout, Merging, New, Policy};
 pub use linear::Linear;
 pub use one_line::OneLine;
@@ -120,12 +124,12 @@ pub trait WordNode: Node<Keys = Words> {
 pub(crate) type Hints<N> = <<N as Node>::Ops as Layout>::Hints;
 /// The sizes of the nodes of a layout.
 pub(crate) type SizesOf<N> = <<N as Node>::Space as Space<<N as Node>::Ops>>::Sizes;
-/// What the operations of a layout need of a pool.
-pub(crate) type AccessOf<'a, N, M> = <<N as Node>::Keys as Keys>::Access<'a, M>;
 /// A key that is searched for.
 pub(crate) type RefOf<'k, N> = <<N as Node>::Keys as Keys>::Ref<'k>;
 /// An interval of keys.
 pub(crate) type SpanOf<'k, N> = <<N as Node>::Keys as Keys>::Span<'k>;
+/// Where a leaf that was read begins and ends.
+pub(crate) type EdgesOf<N> = <<N as Node>::Keys as Keys>::Edges;
 /// What is known about the keys that a node owns.
 pub(crate) type RangeOf<N> = <<N as Node>::Keys as Keys>::Range;
 /// The fence key of a new node.
@@ -147,12 +151,12 @@ pub(crate) fn last_of_each<T: Copy>(mut pairs: Vec<(u64, T)>) -> Vec<(u64, T)> {
 }
 
 /// Makes `next` the right neighbour; durable when it returns. This is the commit of every structural change.
-pub(crate) fn link<M: Medium>(m: &M, at: u64, next: u64) {
+pub(crate) fn link(node: BlockAt<'_, impl Medium>, next: u64) {
     delay();
-    m.store(at + NEXT, next);
+    node.store(NEXT, next);
     delay();
-    m.flush(at + NEXT, 8, Step::Link);
+    node.flush(NEXT, 8, Step::Link);
     // Entries that the store moved out of the owned range are empty slots by N2; entries that it moved in were
     // prefilled.
-    m.fence(Step::Link);
+    node.fence(Step::Link);
 }

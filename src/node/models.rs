@@ -8,13 +8,18 @@ use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New};
 use crate::node::shadow::{Leave, Shadow};
-use crate::node::{Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, OneLine, SplitInPlace, WordNode, Words, link};
+use crate::node::{
+    BlockAt, Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, NodeAt, OneLine, SplitInPlace, WordNode, Words, link,
+};
+use crate::pool::access::Access;
+use crate::pool::segments::Segments;
 use loom::sync::Arc;
 use loom::thread;
 
 /// A leaf that owns every key except MAX, and room for a second leaf to its right.
 struct Leaf<N: WordNode> {
     m: Dram,
+    segments: Segments,
     shadow: Shadow<Hints<N>>,
     right: Shadow<Hints<N>>,
 }
@@ -23,27 +28,36 @@ const RANGE: KeyRange = KeyRange::from_parts(0, u64::MAX);
 
 impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
     fn new(entries: &[Entry]) -> Self {
-        let leaf = Self { m: Dram::zeroed(2 * N::BYTES), shadow: Shadow::zero(), right: Shadow::zero() };
+        let (m, segments) = (Dram::zeroed(2 * N::BYTES), Segments::none());
+        let leaf = Self { m, segments, shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock(&Bias::shared());
-        N::Ops::fill(&leaf.m, 0, &leaf.shadow.hints, New { level: 0, low: 0, next: 0, lines: 0 }, entries, false);
+        N::Ops::fill(leaf.left(), New { level: 0, low: 0, lines: 0, next: 0, entries, zeroed: false });
         leaf.m.fence(Step::Insert);
         leaf.shadow.set_range::<Words>(RANGE);
         leaf.shadow.lock.unlock(was, Leave::Ready);
         leaf
     }
 
+    fn block(&self, at: u64) -> BlockAt<'_, Dram> {
+        Access { m: &self.m, segments: &self.segments, tree: 0 }.block(at)
+    }
+
+    fn left(&self) -> NodeAt<'_, N::Ops, Dram> {
+        self.block(0).node(&self.shadow.hints)
+    }
+
     fn insert(&self, (key, value): Entry) {
         let was = self.shadow.lock.lock(&Bias::shared());
-        let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect_err("the model inserts a new key");
-        N::Ops::insert(&self.m, 0, &self.shadow.hints, place, (key, value));
+        let place = N::Ops::search(self.left(), key).expect_err("the model inserts a new key");
+        N::Ops::insert(self.left(), place, (key, value));
         self.m.fence(Step::Insert);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
 
     fn remove(&self, key: u64) {
         let was = self.shadow.lock.lock(&Bias::shared());
-        let place = N::Ops::search(&self.m, 0, &self.shadow.hints, key).expect("the model removes a key that is there");
-        N::Ops::remove(&self.m, 0, &self.shadow.hints, RANGE, place);
+        let place = N::Ops::search(self.left(), key).expect("the model removes a key that is there");
+        N::Ops::remove(self.left(), RANGE, place);
         self.m.fence(Step::Insert);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
@@ -53,12 +67,13 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
         let (at, border) = (N::BYTES, moved[0].0);
         let was = self.shadow.lock.lock(&Bias::shared());
         let was_right = self.right.lock.lock(&Bias::shared());
-        N::Ops::fill(&self.m, at, &self.right.hints, New { level: 0, low: border, next: 0, lines: 0 }, moved, true);
+        let new = New { level: 0, low: border, lines: 0, next: 0, entries: moved, zeroed: true };
+        N::Ops::fill(self.block(at).node(&self.right.hints), new);
         self.right.set_range::<Words>(KeyRange::new(border, u64::MAX));
         self.m.fence(Step::Insert);
-        link(&self.m, 0, at);
+        link(self.block(0), at);
         self.shadow.set_range::<Words>(KeyRange::new(0, border));
-        N::Ops::truncate_after_split(&self.m, 0, &self.shadow.hints, &border, moved);
+        N::Ops::truncate_after_split(self.left(), &border, moved);
         self.right.lock.unlock(was_right, Leave::Ready);
         self.shadow.lock.unlock(was, Leave::Ready);
     }
@@ -69,8 +84,8 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
         loop {
             let version = shadow.lock.optimistic_read();
             let owns = shadow.range::<Words>().contains(key);
-            let place = N::Ops::search(&self.m, at, &shadow.hints, key).ok();
-            let value = place.map(|place| N::Ops::value(&self.m, at, &shadow.hints, place));
+            let node = self.block(at).node::<N::Ops>(&shadow.hints);
+            let value = N::Ops::search(node, key).ok().map(|place| N::Ops::value(node, place));
             let next = self.m.load(at + NEXT);
             if checked && !shadow.lock.validate(version) {
                 return None;

@@ -1,11 +1,17 @@
 //! OneLine: unsorted leaves in which every change of an entry is one line and one fence.
 //!
-//! `docs/design.md`, section 3, has the lines of a leaf and of its shadow, the stores of each change, and the reason
-//! why nothing ever needs repair.
+//! ```text
+//! line 0   | next 8 | low 8 | slot 0: key 8, value 8 | slot 1 | slot 2 |
+//! line 1   | slot 3 | slot 4 | slot 5 | slot 6 |
+//!   ...      10 lines, 39 slots
+//! shadow   | version lock 8 | low 8 | width 8 | 39 fingerprints | count 1 |     one line
+//! ```
+//!
+//! `docs/design.md`, section 3, has the stores of each change, and the reason why nothing ever needs repair.
 
 use crate::arch::simd;
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium, Step};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::circular::CircularOver;
 use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Hash, Slots, each};
@@ -13,7 +19,9 @@ use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
-use crate::node::{Entry, IndexKind, KeyRange, Keys, LOW, NEXT, Node, PER_LINE, SLOT, WordNode, Words};
+use crate::node::{
+    BlockAt, Entry, IndexKind, KeyRange, Keys, LOW, NEXT, Node, NodeAt, PER_LINE, SLOT, WordNode, Words,
+};
 
 /// An unsorted leaf of `SLOTS` entries: one line flushed and one fence per change.
 ///
@@ -54,14 +62,14 @@ impl<const SLOTS: usize> WordNode for OneLine<SLOTS> {
 const _: () = assert!(<OneLine as WordNode>::Inner::SLOTS == 32 && <OneLine<7> as WordNode>::Inner::SLOTS == 4);
 
 #[inline]
-fn key_at(at: u64, slot: usize) -> u64 {
+fn key_at(slot: usize) -> u64 {
     // The slots follow the two words of the header, which are as long as one slot.
-    at + SLOT + slot as u64 * SLOT
+    SLOT + slot as u64 * SLOT
 }
 
 #[inline]
-fn value_at(at: u64, slot: usize) -> u64 {
-    key_at(at, slot) + 8
+fn value_at(slot: usize) -> u64 {
+    key_at(slot) + 8
 }
 
 impl<const SLOTS: usize> OneLine<SLOTS> {
@@ -82,14 +90,14 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 
     /// Stores entries into empty slots that no reader sees yet, and records their fingerprints; returns the lines it
     /// wrote to.
-    fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
-        let mut empty = prints.empty::<SLOTS>();
+    fn scatter(node: NodeAt<'_, Self, impl Medium>, entries: &[Entry]) -> u64 {
+        let mut empty = node.hints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.fill_all(entries.iter().map(|&(key, value)| {
+        node.hints.fill_all(entries.iter().map(|&(key, value)| {
             let hash = Hash::of(key);
             let slot = Self::choose(empty, hash);
             empty &= !(1 << slot);
-            m.store_pair(key_at(at, slot), [key, value]);
+            node.store_pair(key_at(slot), [key, value]);
             lines |= 1 << ((slot + 1) / PER_LINE);
             (slot, hash.print())
         }));
@@ -97,10 +105,10 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
     }
 
     /// Stores the marker of `range` into those of the slots whose key lies in `range`; returns the lines it wrote to.
-    fn scrub<M: Medium>(m: &M, at: u64, slots: Slots, range: KeyRange) -> u64 {
+    fn scrub(node: BlockAt<'_, impl Medium>, slots: Slots, range: KeyRange) -> u64 {
         let mut lines = 0;
-        for slot in each(slots).filter(|&slot| range.contains(m.load(key_at(at, slot)))) {
-            m.store(key_at(at, slot), range.marker());
+        for slot in each(slots).filter(|&slot| range.contains(node.load(key_at(slot)))) {
+            node.store(key_at(slot), range.marker());
             lines |= 1 << ((slot + 1) / PER_LINE);
         }
         lines
@@ -108,11 +116,11 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 
     /// Fills an empty slot; not flushed.
     #[inline]
-    fn store_new<M: Medium>(m: &M, at: u64, hints: &Prints, slot: usize, (key, value): Entry) {
-        m.store(value_at(at, slot), value);
-        m.order(Step::OneLineInsertKey);
-        m.store(key_at(at, slot), key);
-        hints.fill(slot, Hash::of(key).print());
+    fn store_new(node: NodeAt<'_, Self, impl Medium>, slot: usize, (key, value): Entry) {
+        node.store(value_at(slot), value);
+        node.order(Step::OneLineInsertKey);
+        node.store(key_at(slot), key);
+        node.hints.fill(slot, Hash::of(key).print());
     }
 }
 
@@ -127,165 +135,158 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
     }
 
     #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, key: u64) {
-        m.hint(at + Hash::of(key).line(Self::LINES) as u64 * LINE, LINE, Hint::Soon);
+    fn prefetch(node: BlockAt<'_, impl Medium>, key: u64) {
+        node.prefetch(Hash::of(key).line(Self::LINES) as u64 * LINE, LINE);
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> Result<usize, usize> {
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
         let hash = Hash::of(key);
-        for slot in each(hints.matching::<SLOTS>(hash.print())) {
-            if m.load(key_at(at, slot)) == key {
+        for slot in each(node.hints.matching::<SLOTS>(hash.print())) {
+            if node.load(key_at(slot)) == key {
                 return Ok(slot);
             }
         }
-        Err(Self::choose(hints.empty::<SLOTS>(), hash))
+        Err(Self::choose(node.hints.empty::<SLOTS>(), hash))
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _hints: &Prints, place: usize) -> u64 {
-        m.load(value_at(at, place))
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(value_at(place))
     }
 
     #[inline]
-    fn entries<M: Medium>(m: &M, at: u64, hints: &Prints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries(node: NodeAt<'_, Self, impl Medium>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         // The header is read as the first pair, as if it were an entry.
-        let used = hints.used::<SLOTS>() << 1;
+        let used = node.hints.used::<SLOTS>() << 1;
         // A writer asks for all keys, and may be about to split a leaf in which they are crowded at one end of its
         // range.
         if keys != Words::ALL
             && Self::LINES * WORDS_OF_LINE == 2 * simd::MOST
-            && let Some(words) = m.lend(at, 2 * simd::MOST)
+            && let Some(words) = node.pool.m.lend(node.at, 2 * simd::MOST)
             && let Some(shared) = words.first_chunk()
         {
             return simd::sorted_shared(shared, used, keys, unsorted::room(out));
         }
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
-        m.load_words(at, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
+        node.load_words(0, &mut pairs.as_flattened_mut()[..Self::LINES * WORDS_OF_LINE]);
         unsorted::sorted_entries(&pairs, used, keys, out)
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, hints: &Prints, New { low, next, .. }: New, entries: &[Entry], zeroed: bool) {
-        hints.clear();
-        m.store(at + NEXT, next);
-        m.store(at + LOW, low);
-        let mut lines = 1 | Self::scatter(m, at, hints, entries);
+    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, zeroed, .. }: New) {
+        node.hints.clear();
+        node.store(NEXT, next);
+        node.store(LOW, low);
+        let mut lines = 1 | Self::scatter(node, entries);
         // N2: a slot of zeros is empty, unless the leaf owns 0.
         if !zeroed || low == 0 {
-            for slot in each(hints.empty::<SLOTS>()) {
-                m.store(key_at(at, slot), low.wrapping_sub(1));
+            for slot in each(node.hints.empty::<SLOTS>()) {
+                node.store(key_at(slot), low.wrapping_sub(1));
             }
             lines = (1 << Self::LINES) - 1;
         }
-        unsorted::flush_lines(m, at, lines, Step::NodeFill);
+        unsorted::flush_lines(*node, lines, Step::NodeFill);
     }
 
     #[cfg_attr(not(bristlecone_assembly), inline)]
     #[cfg_attr(bristlecone_assembly, inline(never))]
-    fn insert<M: Medium>(m: &M, at: u64, hints: &Prints, place: usize, new: Entry) {
-        Self::store_new(m, at, hints, place, new);
-        m.flush(key_at(at, place), SLOT, Step::OneLineInsert);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, new: Entry) {
+        Self::store_new(node, place, new);
+        node.flush(key_at(place), SLOT, Step::OneLineInsert);
     }
 
     #[inline]
-    fn update<M: Medium>(m: &M, at: u64, _hints: &Prints, place: usize, value: u64) {
-        m.store(value_at(at, place), value);
-        m.flush(value_at(at, place), 8, Step::OneLineUpdate);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        node.store(value_at(place), value);
+        node.flush(value_at(place), 8, Step::OneLineUpdate);
     }
 
     #[inline]
-    fn remove<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange, place: usize) {
-        m.store(key_at(at, place), range.marker());
-        m.flush(key_at(at, place), 8, Step::OneLineRemove);
-        hints.vacate(place);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, place: usize) {
+        node.store(key_at(place), range.marker());
+        node.flush(key_at(place), 8, Step::OneLineRemove);
+        node.hints.vacate(place);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &Prints, range: KeyRange) -> Result<(), Broken> {
-        hints.clear();
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        node.hints.clear();
         for slot in 0..SLOTS {
-            let key = m.load(key_at(at, slot));
+            let key = node.load(key_at(slot));
             if !range.contains(key) {
                 continue;
             }
             let print = Hash::of(key).print();
-            if each(hints.matching::<SLOTS>(print)).any(|other| m.load(key_at(at, other)) == key) {
-                return Err(unsorted::key_twice(key_at(at, slot)));
+            if each(node.hints.matching::<SLOTS>(print)).any(|other| node.load(key_at(other)) == key) {
+                return Err(unsorted::key_twice(*node, key_at(slot)));
             }
-            hints.fill(slot, print);
+            node.hints.fill(slot, print);
         }
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let owned = (0..SLOTS).filter(|&slot| range.contains(m.load(key_at(at, slot))));
-        let keys = unsorted::distinct_keys(m, owned, |slot| key_at(at, slot)).map_err(report).ok()?;
-        Some(unsorted::checked(m, keys, |slot| value_at(at, slot)))
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let owned = (0..SLOTS).filter(|&slot| range.contains(node.load(key_at(slot))));
+        let keys = unsorted::distinct_keys(node, owned, key_at).map_err(report).ok()?;
+        Some(unsorted::checked(node, keys, value_at))
     }
 }
 
 impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
-    fn prefill<M: Medium>(m: &M, at: u64, hints: &Prints, wider: KeyRange, entries: &[Entry]) {
-        let scattered = Self::scatter(m, at, hints, entries);
-        let scrubbed = Self::scrub(m, at, hints.empty::<SLOTS>(), wider);
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: KeyRange, entries: &[Entry]) {
+        let scattered = Self::scatter(node, entries);
+        let scrubbed = Self::scrub(*node, node.hints.empty::<SLOTS>(), wider);
         // Crash: copies that the leaf does not own, so they are empty slots.
-        unsorted::flush_lines(m, at, scattered | scrubbed, Step::NodePrefill);
+        unsorted::flush_lines(*node, scattered | scrubbed, Step::NodePrefill);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Prints, &border: &u64, _moved: &[Entry]) {
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, &border: &u64, _moved: &[Entry]) {
         // All slots, and no branch: about half of the slots go, in no predictable order.
-        let stays = |slot| Slots::from(m.load(key_at(at, slot)) < border) << slot;
-        hints.retain((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
+        let stays = |slot| Slots::from(node.load(key_at(slot)) < border) << slot;
+        node.hints.retain((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
     }
 
     /// The line of the slot that the entry will get, or of a key that may be the same one; of a full leaf all lines,
     /// because it is split.
     #[inline]
-    fn prefetch_put<M: Medium>(m: &M, at: u64, hints: &Prints, key: u64) -> bool {
+    fn prefetch_put(node: NodeAt<'_, Self, impl Medium>, key: u64) -> bool {
         let hash = Hash::of(key);
-        let empty = hints.empty::<SLOTS>();
+        let empty = node.hints.empty::<SLOTS>();
         if empty == 0 {
-            m.hint(at, Self::BYTES, Hint::Soon);
+            node.prefetch(0, Self::BYTES);
             return true;
         }
         let line_of = |slot: usize| (slot + 1) / PER_LINE;
         let line = line_of(Self::choose(empty, hash));
         if line != hash.line(Self::LINES) {
-            m.hint(at + line as u64 * LINE, LINE, Hint::Soon);
+            node.prefetch(line as u64 * LINE, LINE);
         }
-        let alike = hints.matching::<SLOTS>(hash.print());
+        let alike = node.hints.matching::<SLOTS>(hash.print());
         if alike != 0 {
-            m.hint(at + line_of(alike.trailing_zeros() as usize) as u64 * LINE, LINE, Hint::Soon);
+            node.prefetch(line_of(alike.trailing_zeros() as usize) as u64 * LINE, LINE);
         }
         false
     }
 
     /// Each change is whole by itself, so the changes may become durable in any order.
     #[inline]
-    fn put<M: Medium>(m: &M, at: u64, hints: &Prints, place: Result<usize, usize>, entry: Entry) -> u64 {
+    fn put(node: NodeAt<'_, Self, impl Medium>, place: Result<usize, usize>, entry: Entry) -> u64 {
         let (Ok(slot) | Err(slot)) = place;
         match place {
             // Crash: the old value or the new one.
-            Ok(slot) => m.store(value_at(at, slot), entry.1),
-            Err(slot) => Self::store_new(m, at, hints, slot, entry),
+            Ok(slot) => node.store(value_at(slot), entry.1),
+            Err(slot) => Self::store_new(node, slot, entry),
         }
         1 << ((slot + 1) / PER_LINE)
     }
 
     /// Each removal is one word, so they may become durable in any order.
-    fn remove_all<M: Medium>(
-        m: &M,
-        at: u64,
-        hints: &Prints,
-        range: KeyRange,
-        entries: &[Entry],
-        _fence: impl Fn(),
-    ) -> u64 {
+    fn remove_all(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, entries: &[Entry], _fence: impl Fn()) -> u64 {
         let mut lines = 0;
         for &(key, _) in entries {
-            if let Ok(slot) = Self::search(m, at, hints, key) {
+            if let Ok(slot) = Self::search(node, key) {
                 // Crash: the entry, or an empty slot.
-                m.store(key_at(at, slot), range.marker());
-                hints.vacate(slot);
+                node.store(key_at(slot), range.marker());
+                node.hints.vacate(slot);
                 lines |= 1 << ((slot + 1) / PER_LINE);
             }
         }
@@ -294,24 +295,17 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
 }
 
 impl<const SLOTS: usize> Defer for OneLine<SLOTS> {
-    fn defer<M: Medium>(
-        _m: &M,
-        at: u64,
-        hints: &Prints,
-        range: KeyRange,
-        change: Deferred,
-        mut put: impl FnMut(u64, u64),
-    ) {
+    fn defer(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, change: Deferred, mut put: impl FnMut(u64, u64)) {
         match change {
             Deferred::Insert(slot, (key, value)) => {
-                put(value_at(at, slot), value);
-                put(key_at(at, slot), key);
-                hints.fill(slot, Hash::of(key).print());
+                put(value_at(slot), value);
+                put(key_at(slot), key);
+                node.hints.fill(slot, Hash::of(key).print());
             }
-            Deferred::Update(slot, value) => put(value_at(at, slot), value),
+            Deferred::Update(slot, value) => put(value_at(slot), value),
             Deferred::Remove(slot) => {
-                put(key_at(at, slot), range.marker());
-                hints.vacate(slot);
+                put(key_at(slot), range.marker());
+                node.hints.vacate(slot);
             }
         }
     }

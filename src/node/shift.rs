@@ -6,7 +6,7 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::layout::{Checked, New};
 use crate::node::sorted::{Changes, Geometry, Side, Sorted, Window};
-use crate::node::{Entry, KeyRange, SLOT};
+use crate::node::{BlockAt, Entry, KeyRange, SLOT};
 
 /// Stores that become durable in the order they are made.
 ///
@@ -14,7 +14,7 @@ use crate::node::{Entry, KeyRange, SLOT};
 /// So after a crash the medium holds the effect of a prefix of the stores, and all `Crash:` arguments about shifts rely
 /// on this.
 struct InOrder<'m, M: Medium> {
-    m: &'m M,
+    node: BlockAt<'m, M>,
     /// False where order points alone are enough: then lines are not told apart, which saves a branch that is hard to
     /// predict.
     by_line: bool,
@@ -26,45 +26,45 @@ struct InOrder<'m, M: Medium> {
 }
 
 impl<'m, M: Medium> InOrder<'m, M> {
-    fn new<N: Sorted>(m: &'m M) -> Self {
-        let facts = m.facts();
+    fn new<N: Sorted>(node: BlockAt<'m, M>) -> Self {
+        let facts = node.pool.m.facts();
         let by_pairs = N::BY_PAIRS && facts.pairs_are_whole;
-        Self { m, by_line: facts.writes_back, by_pairs, by_swaps: N::BY_SWAPS, line: None }
+        Self { node, by_line: facts.writes_back, by_pairs, by_swaps: N::BY_SWAPS, line: None }
     }
 
     /// Stores an entry that moves outwards: the value first. Until the key is stored, the slot is empty, or it is the
     /// inner one of an equal pair.
     #[inline(always)]
-    fn store_outwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+    fn store_outwards(&mut self, slot: usize, (key, value): Entry) {
         if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value], Step::ShiftOutwards);
+            return self.store_pair(key_at(slot), [key, value], Step::ShiftOutwards);
         }
-        self.store(value_at(at, slot), value, Step::ShiftOutwards);
-        self.then_store(key_at(at, slot), key, Step::ShiftOutwardsKey);
+        self.store(value_at(slot), value, Step::ShiftOutwards);
+        self.then_store(key_at(slot), key, Step::ShiftOutwardsKey);
     }
 
     /// Stores an entry that moves inwards: the key first. This makes an equal pair, of which the source, the outer one,
     /// counts.
     #[inline(always)]
-    fn store_inwards(&mut self, at: u64, slot: usize, (key, value): Entry) {
+    fn store_inwards(&mut self, slot: usize, (key, value): Entry) {
         if self.by_pairs {
-            return self.store_pair(key_at(at, slot), [key, value], Step::ShiftInwards);
+            return self.store_pair(key_at(slot), [key, value], Step::ShiftInwards);
         }
-        self.store(key_at(at, slot), key, Step::ShiftInwards);
-        self.then_store(value_at(at, slot), value, Step::ShiftInwardsValue);
+        self.store(key_at(slot), key, Step::ShiftInwards);
+        self.then_store(value_at(slot), value, Step::ShiftInwardsValue);
     }
 
     #[inline]
     fn store(&mut self, at: u64, value: u64, step: Step) {
         self.turn_to(at, step);
-        self.m.store(at, value);
+        self.node.store(at, value);
     }
 
     /// Stores two words that a crash leaves whole.
     #[inline]
     fn store_pair(&mut self, at: u64, pair: [u64; 2], step: Step) {
         self.turn_to(at, step);
-        if self.by_swaps { self.m.swap_pair(at, pair) } else { self.m.store_pair(at, pair) }
+        if self.by_swaps { self.node.swap_pair(at, pair) } else { self.node.store_pair(at, pair) }
     }
 
     /// Orders the stores that follow, to the line of `at`, after those that were made.
@@ -72,10 +72,10 @@ impl<'m, M: Medium> InOrder<'m, M> {
     fn turn_to(&mut self, at: u64, step: Step) {
         let line = if self.by_line { at & !(LINE - 1) } else { 0 };
         match self.line {
-            Some(same) if same == line => self.m.order(step),
+            Some(same) if same == line => self.node.order(step),
             Some(other) => {
-                self.m.flush(other, LINE, step);
-                self.m.fence(step);
+                self.node.flush(other, LINE, step);
+                self.node.fence(step);
                 self.line = Some(line);
             }
             None => self.line = Some(line),
@@ -85,15 +85,15 @@ impl<'m, M: Medium> InOrder<'m, M> {
     /// Stores to the line of the last store.
     #[inline]
     fn then_store(&self, at: u64, value: u64, step: Step) {
-        self.m.order(step);
-        self.m.store(at, value);
+        self.node.order(step);
+        self.node.store(at, value);
     }
 
     /// Flushes the line of the last stores, which were `len` bytes at `at`.
     #[inline]
     fn finish(self, at: u64, len: u64, step: Step) {
         if self.by_line {
-            self.m.flush(at, len, step);
+            self.node.flush(at, len, step);
         }
     }
 }
@@ -102,78 +102,84 @@ impl<'m, M: Medium> InOrder<'m, M> {
 pub enum Shift {}
 
 impl<N: Sorted> Changes<N> for Shift {
-    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {
-        slots::fill::<N, M>(m, at, new, entries, zeroed)
+    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window {
+        slots::fill::<N>(node, new)
     }
 
     #[inline]
-    fn insert<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window {
+    fn insert(node: BlockAt<'_, impl Medium>, window: Window, i: usize, new: Entry) -> Window {
         let (base, len) = (usize::from(window.base), window.len());
         let slot = |i: isize| N::Geometry::slot(base, i);
-        let mut in_order = InOrder::new::<N>(m);
-        let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
+        let mut in_order = InOrder::new::<N>(node);
+        let read = |i: isize| (key(node, slot(i)), node.load(value_at(slot(i))));
         let i = i as isize;
         // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one
         // is whole (N3); the next open closes the gap. Or the new key is there: then so is everything else.
         let window = match N::Geometry::side_of_insert(i as usize, len) {
             Side::Right => {
                 for j in (i..len as isize).rev() {
-                    in_order.store_outwards(at, slot(j + 1), read(j));
+                    in_order.store_outwards(slot(j + 1), read(j));
                 }
-                in_order.store_outwards(at, slot(i), new);
-                in_order.finish(key_at(at, slot(i)), SLOT, Step::ShiftRightInsert);
+                in_order.store_outwards(slot(i), new);
+                in_order.finish(key_at(slot(i)), SLOT, Step::ShiftRightInsert);
                 Window::new(base, len + 1)
             }
             Side::Left => {
                 for j in 0..i {
-                    in_order.store_outwards(at, slot(j - 1), read(j));
+                    in_order.store_outwards(slot(j - 1), read(j));
                 }
-                in_order.store_outwards(at, slot(i - 1), new);
-                in_order.finish(key_at(at, slot(i - 1)), SLOT, Step::ShiftLeftInsert);
+                in_order.store_outwards(slot(i - 1), new);
+                in_order.finish(key_at(slot(i - 1)), SLOT, Step::ShiftLeftInsert);
                 Window::new(slot(-1), len + 1)
             }
         };
-        counted::commit::<N, M>(m, at, window);
+        counted::commit::<N>(node, window);
         window
     }
 
     #[inline]
-    fn update<M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64) {
-        let place = value_at(at, N::Geometry::slot(window.base.into(), i as isize));
-        m.store(place, value);
-        m.flush(place, 8, Step::ShiftUpdate);
+    fn update(node: BlockAt<'_, impl Medium>, window: Window, i: usize, value: u64) {
+        let place = value_at(N::Geometry::slot(window.base.into(), i as isize));
+        node.store(place, value);
+        node.flush(place, 8, Step::ShiftUpdate);
     }
 
     #[inline]
-    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize) -> Window {
-        let window = close_gap::<N, M>(m, at, range, window, i, N::Geometry::side_of_remove(i, window.len()));
-        counted::commit::<N, M>(m, at, window);
+    fn remove(node: BlockAt<'_, impl Medium>, range: KeyRange, window: Window, i: usize) -> Window {
+        let window = close_gap::<N>(node, range, window, i, N::Geometry::side_of_remove(i, window.len()));
+        counted::commit::<N>(node, window);
         window
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
-        let (mut window, pair) = slots::inspect::<N, M>(m, at, range)?;
+    fn recover(node: BlockAt<'_, impl Medium>, range: KeyRange) -> Result<Window, Broken> {
+        let (mut window, pair) = slots::inspect::<N>(node, range)?;
         if let Some(first) = pair {
             let side = N::Geometry::side_of_pair(first, window.len());
             let inner = if side == Side::Left { first + 1 } else { first };
-            window = close_gap::<N, M>(m, at, range, window, inner, side);
-            m.fence(Step::ShiftRepair);
+            window = close_gap::<N>(node, range, window, inner, side);
+            node.fence(Step::ShiftRepair);
         }
-        counted::recover::<N, M>(m, at, window)?;
+        counted::recover::<N>(node, window)?;
         Ok(window)
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        slots::check::<N, M>(m, at, range, report)
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        slots::check::<N>(node, range, report)
     }
 }
 
 /// Moves the entries on one side of position `i` inwards, over it.
-fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize, side: Side) -> Window {
+fn close_gap<N: Sorted>(
+    node: BlockAt<'_, impl Medium>,
+    range: KeyRange,
+    window: Window,
+    i: usize,
+    side: Side,
+) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::Geometry::slot(base, i);
-    let mut in_order = InOrder::new::<N>(m);
-    let read = |i: isize| (key(m, at, slot(i)), m.load(value_at(at, slot(i))));
+    let mut in_order = InOrder::new::<N>(node);
+    let read = |i: isize| (key(node, slot(i)), node.load(value_at(slot(i))));
     let i = i as isize;
     // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key was
     // overwritten by the first store.
@@ -181,18 +187,18 @@ fn close_gap<N: Sorted, M: Medium>(m: &M, at: u64, range: KeyRange, window: Wind
         Side::Right => {
             let last = len as isize - 1;
             for j in i..last {
-                in_order.store_inwards(at, slot(j), read(j + 1));
+                in_order.store_inwards(slot(j), read(j + 1));
             }
-            in_order.store(key_at(at, slot(last)), range.marker(), Step::ShiftRightMarker);
-            in_order.finish(key_at(at, slot(last)), 8, Step::ShiftRightRemove);
+            in_order.store(key_at(slot(last)), range.marker(), Step::ShiftRightMarker);
+            in_order.finish(key_at(slot(last)), 8, Step::ShiftRightRemove);
             Window::new(base, len - 1)
         }
         Side::Left => {
             for j in (1..=i).rev() {
-                in_order.store_inwards(at, slot(j), read(j - 1));
+                in_order.store_inwards(slot(j), read(j - 1));
             }
-            in_order.store(key_at(at, slot(0)), range.marker(), Step::ShiftLeftMarker);
-            in_order.finish(key_at(at, slot(0)), 8, Step::ShiftLeftRemove);
+            in_order.store(key_at(slot(0)), range.marker(), Step::ShiftLeftMarker);
+            in_order.finish(key_at(slot(0)), 8, Step::ShiftLeftRemove);
             Window::new(slot(1), len - 1)
         }
     }

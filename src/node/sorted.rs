@@ -1,6 +1,12 @@
 //! Sorted nodes: one contiguous run of slots in ascending order, behind a header line.
 //!
-//! The lines of a node and the invariant N3 of sorted layouts are in `docs/design.md`, section 3. The word `meta` never
+//! ```text
+//! line 0   | next 8 | low 8 | meta 8 | (unused)            |     meta: layout 16, level 16, "node" 32
+//! line 1   | slot 0: key 8, value 8 | slot 1 | slot 2 | slot 3 |
+//! line 2   | slot 4 | ...
+//! ```
+//!
+//! The invariant N3 of sorted layouts is in `docs/design.md`, section 3. The word `meta` never
 //! changes while the block is in a chain. The [`Window`], which is where the run starts and how long it is, is kept in
 //! the shadow.
 
@@ -8,7 +14,7 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
 use crate::node::layout::{Checked, New};
-use crate::node::{Entry, KeyRange, SLOT, WordNode};
+use crate::node::{BlockAt, Entry, KeyRange, SLOT, WordNode};
 use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
 
@@ -158,16 +164,16 @@ pub trait Search: Send + Sync + 'static {
     const PREFETCHED: u64 = super::PREFETCHED;
 
     /// The position of the key in the run; as an error, the position of the first greater key.
-    fn find<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Result<usize, usize>;
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, probe: &Self::Probe, key: u64) -> Result<usize, usize>;
 
     /// The position of the key in the run, for callers that do not need to know where it would go.
     #[inline]
-    fn position<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, key: u64) -> Option<usize> {
-        Self::find(m, at, run, probe, key).ok()
+    fn position(node: BlockAt<'_, impl Medium>, run: Window, probe: &Self::Probe, key: u64) -> Option<usize> {
+        Self::find(node, run, probe, key).ok()
     }
 
     /// Rebuilds what is probed for the keys at these positions, which may have changed.
-    fn changed<M: Medium>(m: &M, at: u64, run: Window, probe: &Self::Probe, positions: Range<usize>);
+    fn changed(node: BlockAt<'_, impl Medium>, run: Window, probe: &Self::Probe, positions: Range<usize>);
 }
 
 /// How a run changes. Each change is durable before the next change of the node begins, because N3 allows one pair of
@@ -177,20 +183,20 @@ pub trait Search: Send + Sync + 'static {
 /// hints.
 pub trait Changes<N: Sorted> {
     /// Writes a whole node; flushed.
-    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window;
+    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window;
 
     /// Inserts an entry at position `i`. The last line is flushed, not fenced.
-    fn insert<M: Medium>(m: &M, at: u64, window: Window, i: usize, new: Entry) -> Window;
+    fn insert(node: BlockAt<'_, impl Medium>, window: Window, i: usize, new: Entry) -> Window;
 
     /// Replaces the value at position `i`; flushed, not fenced.
-    fn update<M: Medium>(m: &M, at: u64, window: Window, i: usize, value: u64);
+    fn update(node: BlockAt<'_, impl Medium>, window: Window, i: usize, value: u64);
 
     /// Removes the entry at position `i`. The last line is flushed, not fenced.
-    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, window: Window, i: usize) -> Window;
+    fn remove(node: BlockAt<'_, impl Medium>, range: KeyRange, window: Window, i: usize) -> Window;
 
     /// Finishes, or undoes, what a crash interrupted; durable when it returns.
-    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken>;
+    fn recover(node: BlockAt<'_, impl Medium>, range: KeyRange) -> Result<Window, Broken>;
 
     /// See [`Layout::check`](super::Layout::check).
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }

@@ -3,8 +3,8 @@
 //! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of
 //! the tree that differs between the two is a [`Verb`]: its method is chosen by the type, at compile time.
 
-use super::layout::{Access, KeysOf, Layout, Range};
-use super::{Entry, Keys, Node, WordNode};
+use super::layout::{KeysOf, Layout, Range};
+use super::{BlockAt, Entry, Keys, Node, NodeAt, WordNode};
 use crate::medium::{LINE, Medium, Step};
 
 /// What happens to a node without room.
@@ -52,21 +52,19 @@ pub trait SplitInPlace: Layout {
     /// Adds entries beyond the owned range, where they are still empty slots. Overwrites every other empty slot whose
     /// key lies in `wider`, the range that will be owned: keys that a split left behind would otherwise come back.
     /// Flushed.
-    fn prefill<M: Medium>(m: Access<'_, Self, M>, at: u64, hints: &Self::Hints, wider: Range<Self>, entries: &[Entry]);
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: Range<Self>, entries: &[Entry]);
 
     /// Forgets the entries from `border` on, which the node no longer owns. They are among those that have `moved` to
     /// the new right neighbour. If it stores anything, that is durable when it returns.
-    fn truncate_after_split<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
+    fn truncate_after_split(
+        node: NodeAt<'_, Self, impl Medium>,
         border: &<KeysOf<Self> as Keys>::Fence,
         moved: &[Entry],
     );
 
     /// Prefetches what an insert of `key` will read and write besides what [`prefetch`](Layout::prefetch) does. Returns
     /// whether the node will be split. Other threads may be changing the hints.
-    fn prefetch_put<M: Medium>(_m: &M, _at: u64, _hints: &Self::Hints, _key: u64) -> bool
+    fn prefetch_put(_node: NodeAt<'_, Self, impl Medium>, _key: u64) -> bool
     where
         Self::Node: WordNode,
     {
@@ -76,35 +74,28 @@ pub trait SplitInPlace: Layout {
     /// Inserts an entry or replaces the value of one, at the place that a search returned. Returns, as bits, the lines
     /// of the node that the caller must still flush: a layout whose changes may become durable in any order leaves the
     /// flushes to the caller, which flushes each line once.
-    fn put<M: Medium>(m: &M, at: u64, hints: &Self::Hints, place: Result<usize, usize>, entry: Entry) -> u64
+    fn put(node: NodeAt<'_, Self, impl Medium>, place: Result<usize, usize>, entry: Entry) -> u64
     where
         Self::Node: WordNode,
     {
         match place {
-            Ok(place) => Self::update(m, at, hints, place, entry.1),
-            Err(place) => Self::insert(m, at, hints, place, entry),
+            Ok(place) => Self::update(node, place, entry.1),
+            Err(place) => Self::insert(node, place, entry),
         }
         // The next change of the node must find this one durable.
-        m.fence(Step::BatchChange);
+        node.fence(Step::BatchChange);
         0
     }
 
     /// Removes entries that are in a node which owns `range`. They ascend. Returns, as bits, the lines of the node that
     /// the caller must still flush, as [`put`](Self::put) does.
-    fn remove_all<M: Medium>(
-        m: Access<'_, Self, M>,
-        at: u64,
-        hints: &Self::Hints,
-        range: Range<Self>,
-        entries: &[Entry],
-        fence: impl Fn(),
-    ) -> u64 {
+    fn remove_all(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, entries: &[Entry], fence: impl Fn()) -> u64 {
         // The greatest key goes first: then entries that stay move the least.
         for &entry in entries.iter().rev() {
             if let Some(key) = KeysOf::<Self>::key_in_slot(entry)
-                && let Ok(place) = Self::search::<M>(m, at, hints, key)
+                && let Ok(place) = Self::search(node, key)
             {
-                Self::remove::<M>(m, at, hints, range, place);
+                Self::remove(node, range, place);
                 // The next change of the node must find this one durable.
                 fence();
             }
@@ -188,7 +179,7 @@ pub trait Sizes<L: Layout> {
     const CLASSES: usize;
 
     /// The size in bytes that the node stores; 0 if it stores none.
-    fn bytes<M: Medium>(m: Access<'_, L, M>, at: u64) -> u64;
+    fn bytes(node: BlockAt<'_, impl Medium>) -> u64;
 
     /// The number of slots that a node has in all.
     fn slots(hints: &L::Hints) -> usize;
@@ -198,13 +189,7 @@ pub trait Sizes<L: Layout> {
 
     /// The number of lines that the new nodes get which replace this one: at most `most`. `nodes` tells how many nodes
     /// there are.
-    fn resize<M: Medium>(
-        m: Access<'_, L, M>,
-        hints: &L::Hints,
-        shared: &Self::Shared,
-        most: u32,
-        nodes: impl Fn() -> u64,
-    ) -> u32;
+    fn resize(node: NodeAt<'_, L, impl Medium>, shared: &Self::Shared, most: u32, nodes: impl Fn() -> u64) -> u32;
 
     /// Prepares the hints of a new node, which is one of `heirs` nodes that replace `of`.
     fn inherit(hints: &L::Hints, of: &L::Hints, heirs: usize);
@@ -232,7 +217,7 @@ impl<L: Layout> Sizes<L> for OneSize {
 
     const CLASSES: usize = 1;
 
-    fn bytes<M: Medium>(_m: Access<'_, L, M>, _at: u64) -> u64 {
+    fn bytes(_node: BlockAt<'_, impl Medium>) -> u64 {
         0
     }
 
@@ -245,13 +230,7 @@ impl<L: Layout> Sizes<L> for OneSize {
         (L::Node::BYTES / LINE) as u32
     }
 
-    fn resize<M: Medium>(
-        _m: Access<'_, L, M>,
-        _hints: &L::Hints,
-        _shared: &(),
-        _most: u32,
-        _nodes: impl Fn() -> u64,
-    ) -> u32 {
+    fn resize(_node: NodeAt<'_, L, impl Medium>, _shared: &(), _most: u32, _nodes: impl Fn() -> u64) -> u32 {
         (L::Node::BYTES / LINE) as u32
     }
 

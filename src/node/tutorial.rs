@@ -3,9 +3,9 @@
 use super::layout::{Checked, Layout, New};
 use super::linear::LinearOver;
 use super::space::{InPlace, SplitInPlace};
-use super::{Entry, IndexKind, KeyRange, LOW, NEXT, Node, SLOT, WordNode, Words, unsorted};
+use super::{BlockAt, Entry, IndexKind, KeyRange, LOW, NEXT, Node, NodeAt, SLOT, WordNode, Words, unsorted};
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium, Step};
+use crate::medium::{LINE, Medium, Step};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A leaf of two lines: the header, then seven slots in no order.
@@ -32,12 +32,12 @@ impl WordNode for Plain {
     type Inner = LinearOver<Self>;
 }
 
-fn key_at(at: u64, slot: usize) -> u64 {
-    at + SLOT + slot as u64 * SLOT
+fn key_at(slot: usize) -> u64 {
+    SLOT + slot as u64 * SLOT
 }
 
-fn value_at(at: u64, slot: usize) -> u64 {
-    key_at(at, slot) + 8
+fn value_at(slot: usize) -> u64 {
+    key_at(slot) + 8
 }
 
 /// Which slots hold an entry, one bit each.
@@ -63,89 +63,89 @@ impl Layout for Plain {
         used(hints).count_ones() as usize
     }
 
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.hint(at, Self::BYTES, Hint::Soon);
+    fn prefetch(node: BlockAt<'_, impl Medium>, _key: u64) {
+        node.prefetch(0, Self::BYTES);
     }
 
-    fn search<M: Medium>(m: &M, at: u64, hints: &AtomicU64, key: u64) -> Result<usize, usize> {
-        let found = (0..Self::SLOTS).find(|&slot| is_used(hints, slot) && m.load(key_at(at, slot)) == key);
-        found.ok_or_else(|| empty(hints))
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
+        let found = (0..Self::SLOTS).find(|&slot| is_used(node.hints, slot) && node.load(key_at(slot)) == key);
+        found.ok_or_else(|| empty(node.hints))
     }
 
-    fn value<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize) -> u64 {
-        m.load(value_at(at, place))
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(value_at(place))
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, hints: &AtomicU64, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let slots = (0..Self::SLOTS).filter(|&slot| is_used(hints, slot));
-        let entries = slots.map(|slot| (m.load(key_at(at, slot)), m.load(value_at(at, slot))));
+    fn entries(node: NodeAt<'_, Self, impl Medium>, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let slots = (0..Self::SLOTS).filter(|&slot| is_used(node.hints, slot));
+        let entries = slots.map(|slot| (node.load(key_at(slot)), node.load(value_at(slot))));
         out.clear();
         out.extend(entries.filter(|&(key, _)| from <= key && key <= to));
         out.sort_unstable();
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, hints: &AtomicU64, new: New, entries: &[Entry], _zeroed: bool) {
-        m.store(at + NEXT, new.next);
-        m.store(at + LOW, new.low);
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+        node.store(NEXT, new.next);
+        node.store(LOW, new.low);
         for slot in 0..Self::SLOTS {
-            let (key, value) = entries.get(slot).copied().unwrap_or((new.low.wrapping_sub(1), 0));
-            m.store_pair(key_at(at, slot), [key, value]);
+            let (key, value) = new.entries.get(slot).copied().unwrap_or((new.low.wrapping_sub(1), 0));
+            node.store_pair(key_at(slot), [key, value]);
         }
-        m.flush(at, Self::BYTES, Step::NodeFill);
-        hints.store((1 << entries.len()) - 1, Ordering::Relaxed);
+        node.flush(0, Self::BYTES, Step::NodeFill);
+        node.hints.store((1 << new.entries.len()) - 1, Ordering::Relaxed);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, hints: &AtomicU64, place: usize, (key, value): Entry) {
-        m.store(value_at(at, place), value);
-        m.order(Step::OneLineInsertKey);
-        m.store(key_at(at, place), key);
-        m.flush(key_at(at, place), SLOT, Step::OneLineInsert);
-        hints.store(used(hints) | 1 << place, Ordering::Relaxed);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, (key, value): Entry) {
+        node.store(value_at(place), value);
+        node.order(Step::OneLineInsertKey);
+        node.store(key_at(place), key);
+        node.flush(key_at(place), SLOT, Step::OneLineInsert);
+        node.hints.store(used(node.hints) | 1 << place, Ordering::Relaxed);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize, value: u64) {
-        m.store(value_at(at, place), value);
-        m.flush(value_at(at, place), 8, Step::OneLineUpdate);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        node.store(value_at(place), value);
+        node.flush(value_at(place), 8, Step::OneLineUpdate);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, hints: &AtomicU64, range: KeyRange, place: usize) {
-        m.store(key_at(at, place), range.marker());
-        m.flush(key_at(at, place), 8, Step::OneLineRemove);
-        hints.store(used(hints) & !(1 << place), Ordering::Relaxed);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, place: usize) {
+        node.store(key_at(place), range.marker());
+        node.flush(key_at(place), 8, Step::OneLineRemove);
+        node.hints.store(used(node.hints) & !(1 << place), Ordering::Relaxed);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &AtomicU64, range: KeyRange) -> Result<(), Broken> {
-        let owned = (0..Self::SLOTS).filter(|&slot| range.contains(m.load(key_at(at, slot))));
-        hints.store(owned.fold(0, |used, slot| used | 1 << slot), Ordering::Relaxed);
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        let owned = (0..Self::SLOTS).filter(|&slot| range.contains(node.load(key_at(slot))));
+        node.hints.store(owned.fold(0, |used, slot| used | 1 << slot), Ordering::Relaxed);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let owned = (0..Self::SLOTS).filter(|&slot| range.contains(m.load(key_at(at, slot))));
-        let keys = unsorted::distinct_keys(m, owned, |slot| key_at(at, slot)).map_err(report).ok()?;
-        Some(unsorted::checked(m, keys, |slot| value_at(at, slot)))
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let owned = (0..Self::SLOTS).filter(|&slot| range.contains(node.load(key_at(slot))));
+        let keys = unsorted::distinct_keys(node, owned, key_at).map_err(report).ok()?;
+        Some(unsorted::checked(node, keys, value_at))
     }
 }
 
 impl SplitInPlace for Plain {
-    fn prefill<M: Medium>(m: &M, at: u64, hints: &AtomicU64, wider: KeyRange, entries: &[Entry]) {
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: KeyRange, entries: &[Entry]) {
         for &(key, value) in entries {
-            let slot = empty(hints);
-            m.store_pair(key_at(at, slot), [key, value]);
-            hints.store(used(hints) | 1 << slot, Ordering::Relaxed);
+            let slot = empty(node.hints);
+            node.store_pair(key_at(slot), [key, value]);
+            node.hints.store(used(node.hints) | 1 << slot, Ordering::Relaxed);
         }
-        for slot in (0..Self::SLOTS).filter(|&slot| !is_used(hints, slot)) {
-            if wider.contains(m.load(key_at(at, slot))) {
-                m.store(key_at(at, slot), wider.marker());
+        for slot in (0..Self::SLOTS).filter(|&slot| !is_used(node.hints, slot)) {
+            if wider.contains(node.load(key_at(slot))) {
+                node.store(key_at(slot), wider.marker());
             }
         }
-        m.flush(at, Self::BYTES, Step::NodePrefill);
+        node.flush(0, Self::BYTES, Step::NodePrefill);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, &border: &u64, _moved: &[Entry]) {
-        let stays = |slot: &usize| is_used(hints, *slot) && m.load(key_at(at, *slot)) < border;
-        hints.store((0..Self::SLOTS).filter(stays).fold(0, |used, slot| used | 1 << slot), Ordering::Relaxed);
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, &border: &u64, _moved: &[Entry]) {
+        let stays = |slot: &usize| is_used(node.hints, *slot) && node.load(key_at(*slot)) < border;
+        node.hints.store((0..Self::SLOTS).filter(stays).fold(0, |used, slot| used | 1 << slot), Ordering::Relaxed);
     }
 }
 

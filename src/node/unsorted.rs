@@ -2,7 +2,7 @@
 
 use super::layout::Checked;
 use super::{
-    Entry,
+    BlockAt, Entry,
     fingerprints::{Slots, each},
 };
 use crate::arch::simd;
@@ -29,31 +29,35 @@ pub(crate) fn room(out: &mut Vec<Entry>) -> &mut [Entry; simd::MOST] {
 }
 
 /// The keys of these slots in ascending order, with their slots; an error if a key is there twice.
-pub(crate) fn distinct_keys<M: Medium>(
-    m: &M,
+pub(crate) fn distinct_keys(
+    node: BlockAt<'_, impl Medium>,
     slots: impl Iterator<Item = usize>,
     key_at: impl Fn(usize) -> u64,
 ) -> Result<Vec<(u64, usize)>, Broken> {
-    let mut keys: Vec<(u64, usize)> = slots.map(|slot| (m.load(key_at(slot)), slot)).collect();
+    let mut keys: Vec<(u64, usize)> = slots.map(|slot| (node.load(key_at(slot)), slot)).collect();
     keys.sort_unstable();
     match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(key_twice(key_at(pair[1].1))),
+        Some(pair) => Err(key_twice(node, key_at(pair[1].1))),
         None => Ok(keys),
     }
 }
 
 /// A key that is also in another slot.
-pub(crate) fn key_twice(at: u64) -> Broken {
-    Broken::new(at, "N3: a key twice in a leaf")
+pub(crate) fn key_twice(node: BlockAt<'_, impl Medium>, word: u64) -> Broken {
+    node.broken(word, "N3: a key twice in a leaf")
 }
 
 /// The entries at these keys and slots.
-pub(crate) fn checked<M: Medium>(m: &M, keys: Vec<(u64, usize)>, value_at: impl Fn(usize) -> u64) -> Checked {
-    let entries = keys.into_iter().map(|(key, slot)| (key, m.load(value_at(slot)))).collect();
+pub(crate) fn checked(
+    node: BlockAt<'_, impl Medium>,
+    keys: Vec<(u64, usize)>,
+    value_at: impl Fn(usize) -> u64,
+) -> Checked {
+    let entries = keys.into_iter().map(|(key, slot)| (key, node.load(value_at(slot)))).collect();
     Checked { entries, ..Checked::default() }
 }
 
-/// Flushes the lines from an offset on that are set in a bitmask.
-pub(crate) fn flush_lines<M: Medium>(m: &M, at: u64, lines: u64, step: Step) {
-    each(lines).for_each(|line| m.flush(at + line as u64 * LINE, LINE, step));
+/// Flushes the lines of a block that are set in a bitmask.
+pub(crate) fn flush_lines(node: BlockAt<'_, impl Medium>, lines: u64, step: Step) {
+    each(lines).for_each(|line| node.flush(line as u64 * LINE, LINE, step));
 }

@@ -19,7 +19,9 @@ use crate::memory::{Halves, Zero};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::linear::{LeafSize, LinearOver};
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
-use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, NEXT, Node, WordNode, Words, last_of_each};
+use crate::node::{
+    BlockAt, Entry, IndexKind, InnerOps, KeyRange, LOW, NEXT, Node, NodeAt, WordNode, Words, last_of_each,
+};
 use crate::papers::Logged;
 use crate::papers::adaptive::{self, Balanced, Strategy, Workload};
 use crate::papers::registry::tag_over;
@@ -109,28 +111,28 @@ unsafe impl Zero for Log {
 }
 
 #[inline]
-fn line_of(at: u64, i: usize) -> u64 {
-    at + LINE + (i / PER_LINE) as u64 * LINE
+fn line_of(i: usize) -> u64 {
+    LINE + (i / PER_LINE) as u64 * LINE
 }
 
 #[inline]
-fn key_at(at: u64, i: usize) -> u64 {
-    line_of(at, i) + 16 + (i % PER_LINE) as u64 * 16
+fn key_at(i: usize) -> u64 {
+    line_of(i) + 16 + (i % PER_LINE) as u64 * 16
 }
 
 /// Whether element `i` says that its key was removed.
 #[inline]
-fn is_negative<M: Medium>(m: &M, at: u64, i: usize) -> bool {
-    m.load(line_of(at, i)) >> (i % PER_LINE) & 1 == 1
+fn is_negative(node: BlockAt<'_, impl Medium>, i: usize) -> bool {
+    node.load(line_of(i)) >> (i % PER_LINE) & 1 == 1
 }
 
 /// Writes element `i`, which no reader sees yet.
-fn write<M: Medium>(m: &M, at: u64, i: usize, (key, value): Entry, negative: bool) {
+fn write(node: BlockAt<'_, impl Medium>, i: usize, (key, value): Entry, negative: bool) {
     let bit = i % PER_LINE;
     // The signs behind it belong to elements that do not exist.
-    let before = m.load(line_of(at, i)) & ((1 << bit) - 1);
-    m.store(line_of(at, i), before | u64::from(negative) << bit);
-    m.store_pair(key_at(at, i), [key, value]);
+    let before = node.load(line_of(i)) & ((1 << bit) - 1);
+    node.store(line_of(i), before | u64::from(negative) << bit);
+    node.store_pair(key_at(i), [key, value]);
 }
 
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, S, I> {
@@ -138,28 +140,28 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, 
     const IS_USUAL: bool = Self::LAYOUT == S::TAG;
 
     /// Appends elements; the last line is flushed, not fenced.
-    fn append<M: Medium>(m: &M, at: u64, log: &Log, elements: &[(Entry, bool)], there: usize) {
-        let first = log.census.get().1;
+    fn append(node: NodeAt<'_, Self, impl Medium>, elements: &[(Entry, bool)], there: usize) {
+        let first = node.hints.census.get().1;
         let count = first + elements.len();
         for (i, &(entry, negative)) in (first..).zip(elements) {
-            write(m, at, i, entry, negative);
+            write(*node, i, entry, negative);
         }
-        let start = line_of(at, first);
-        m.flush(start, line_of(at, count - 1) + LINE - start, Step::AppendElements);
-        m.fence(Step::AppendElements);
-        m.store(at + COUNT, count as u64);
-        m.flush(at + COUNT, 8, Step::AppendCount);
-        log.census.set(there, count);
+        let start = line_of(first);
+        node.flush(start, line_of(count - 1) + LINE - start, Step::AppendElements);
+        node.fence(Step::AppendElements);
+        node.store(COUNT, count as u64);
+        node.flush(COUNT, 8, Step::AppendCount);
+        node.hints.census.set(there, count);
     }
 
     /// The last element of each key, in ascending order of keys.
-    fn last<M: Medium>(m: &M, at: u64, count: usize, wanted: impl Fn(u64) -> bool) -> Vec<(u64, usize)> {
-        let all = (0..count).map(|i| (m.load(key_at(at, i)), i));
+    fn last(node: BlockAt<'_, impl Medium>, count: usize, wanted: impl Fn(u64) -> bool) -> Vec<(u64, usize)> {
+        let all = (0..count).map(|i| (node.load(key_at(i)), i));
         last_of_each(all.filter(|&(key, _)| wanted(key)).collect())
     }
 
-    fn stored_size<M: Medium>(m: &M, at: u64) -> u64 {
-        m.load(at + SIZE)
+    fn stored_size(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.load(SIZE)
     }
 
     fn capacity(lines: u64) -> usize {
@@ -177,78 +179,79 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Layout for App
         hints.census.get().0
     }
 
-    fn search<M: Medium>(m: &M, at: u64, hints: &Log, key: u64) -> Result<usize, usize> {
-        let count = hints.census.get().1;
-        match (0..count).rev().find(|&i| m.load(key_at(at, i)) == key) {
-            Some(i) if !is_negative(m, at, i) => Ok(i),
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
+        let count = node.hints.census.get().1;
+        match (0..count).rev().find(|&i| node.load(key_at(i)) == key) {
+            Some(i) if !is_negative(*node, i) => Ok(i),
             _ => Err(count),
         }
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _hints: &Log, place: usize) -> u64 {
-        m.load(key_at(at, place) + 8)
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(key_at(place) + 8)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, hints: &Log, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let last = Self::last(m, at, hints.census.get().1, |key| (from..=to).contains(&key));
-        let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
+    fn entries(node: NodeAt<'_, Self, impl Medium>, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let last = Self::last(*node, node.hints.census.get().1, |key| (from..=to).contains(&key));
+        let there = last.into_iter().filter(|&(_, i)| !is_negative(*node, i));
         out.clear();
-        out.extend(there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))));
+        out.extend(there.map(|(key, i)| (key, node.load(key_at(i) + 8))));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, hints: &Log, new: New, entries: &[Entry], _zeroed: bool) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+        let entries = new.entries;
         assert!(entries.len() <= Self::capacity(new.lines.into()), "a new leaf holds what it is made for");
-        m.store(at + NEXT, new.next);
-        m.store(at + LOW, new.low);
-        m.store(at + SIZE, new.lines.into());
-        m.store(at + COUNT, entries.len() as u64);
+        node.store(NEXT, new.next);
+        node.store(LOW, new.low);
+        node.store(SIZE, new.lines.into());
+        node.store(COUNT, entries.len() as u64);
         for (i, &entry) in entries.iter().enumerate() {
-            write(m, at, i, entry, false);
+            write(*node, i, entry, false);
         }
-        m.flush(at, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE, Step::NodeFill);
-        hints.census.set(entries.len(), entries.len());
-        hints.lines.store(new.lines.into(), Ordering::Relaxed);
-        hints.tally.set(0, 0);
+        node.flush(0, LINE + entries.len().div_ceil(PER_LINE) as u64 * LINE, Step::NodeFill);
+        node.hints.census.set(entries.len(), entries.len());
+        node.hints.lines.store(new.lines.into(), Ordering::Relaxed);
+        node.hints.tally.set(0, 0);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, hints: &Log, _place: usize, new: Entry) {
-        Self::append(m, at, hints, &[(new, false)], hints.census.get().0 + 1);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, _place: usize, new: Entry) {
+        Self::append(node, &[(new, false)], node.hints.census.get().0 + 1);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, hints: &Log, place: usize, value: u64) {
-        let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, hints, &[((key, old), true), ((key, value), false)], hints.census.get().0);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        let (key, old) = (node.load(key_at(place)), node.load(key_at(place) + 8));
+        Self::append(node, &[((key, old), true), ((key, value), false)], node.hints.census.get().0);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, hints: &Log, _range: KeyRange, place: usize) {
-        let (key, old) = (m.load(key_at(at, place)), m.load(key_at(at, place) + 8));
-        Self::append(m, at, hints, &[((key, old), true)], hints.census.get().0 - 1);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, _range: KeyRange, place: usize) {
+        let (key, old) = (node.load(key_at(place)), node.load(key_at(place) + 8));
+        Self::append(node, &[((key, old), true)], node.hints.census.get().0 - 1);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &Log, range: KeyRange) -> Result<(), Broken> {
-        let there = sound::<Self, M>(m, at, range)?.entries.len();
-        hints.census.set(there, m.load(at + COUNT) as usize);
-        hints.lines.store(Self::stored_size(m, at), Ordering::Relaxed);
-        hints.tally.set(0, 0);
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        let there = sound::<Self>(*node, range)?.entries.len();
+        node.hints.census.set(there, node.load(COUNT) as usize);
+        node.hints.lines.store(Self::stored_size(*node), Ordering::Relaxed);
+        node.hints.tally.set(0, 0);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let (lines, count) = (Self::stored_size(m, at), m.load(at + COUNT));
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let (lines, count) = (Self::stored_size(node), node.load(COUNT));
         // That the block has this many lines was checked before.
         if lines < LEAST || count > Self::capacity(lines) as u64 {
-            report(Broken::new(at + COUNT, "N3: more elements than fit"));
+            report(node.broken(COUNT, "N3: more elements than fit"));
             return None;
         }
-        let last = Self::last(m, at, count as usize, |_| true);
+        let last = Self::last(node, count as usize, |_| true);
         if let Some(&(_, i)) = last.iter().find(|&&(key, _)| !range.contains(key)) {
-            report(Broken::new(key_at(at, i), "N3: an element that is not owned"));
+            report(node.broken(key_at(i), "N3: an element that is not owned"));
             return None;
         }
-        let there = last.into_iter().filter(|&(_, i)| !is_negative(m, at, i));
-        let entries = there.map(|(key, i)| (key, m.load(key_at(at, i) + 8))).collect();
+        let there = last.into_iter().filter(|&(_, i)| !is_negative(node, i));
+        let entries = there.map(|(key, i)| (key, node.load(key_at(i) + 8))).collect();
         Some(Checked { entries, ..Checked::default() })
     }
 }
@@ -270,8 +273,8 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
     /// The largest class is 32 times as large as the smallest.
     const CLASSES: usize = if S::COUNTS { 6 } else { 1 };
 
-    fn bytes<M: Medium>(m: &M, at: u64) -> u64 {
-        Self::stored_size(m, at).saturating_mul(LINE)
+    fn bytes(node: BlockAt<'_, impl Medium>) -> u64 {
+        Self::stored_size(node).saturating_mul(LINE)
     }
 
     fn lines(hints: &Log) -> u32 {
@@ -283,10 +286,11 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
         Self::capacity(hints.lines.load(Ordering::Relaxed))
     }
 
-    fn resize<M: Medium>(m: &M, hints: &Log, shared: &Workload, most: u32, leaves: impl Fn() -> u64) -> u32 {
+    fn resize(node: NodeAt<'_, Self, impl Medium>, shared: &Workload, most: u32, leaves: impl Fn() -> u64) -> u32 {
         let most = ((Self::BYTES << (Self::CLASSES - 1)) / LINE).min(most.into());
+        let (hints, costs) = (node.hints, node.pool.m.costs());
         let old = hints.lines.load(Ordering::Relaxed);
-        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, m.costs(), &hints.tally, shared, leaves) as u32
+        adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, costs, &hints.tally, shared, leaves) as u32
     }
 
     fn inherit(hints: &Log, of: &Log, heirs: usize) {

@@ -7,7 +7,7 @@ use crate::node::shift::Shift;
 use crate::node::sorted::{Search, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{Circular, IndexKind, Node, WordNode, Words, slots};
+use crate::node::{BlockAt, Circular, IndexKind, Node, WordNode, Words, slots};
 use core::ops::Range;
 
 /// What a [`CircularPrinted`] does as Circ-Tree's paper prints it, and not as [`Circular`] does it.
@@ -105,14 +105,14 @@ impl<const SLOTS: usize, const PARTS: u8> Search for CircularPrinted<SLOTS, PART
     type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
         if Self::has(circ::LINEAR) {
-            CircularRun::<Self>::find_by(m, at, run, key, slots::scan)
+            CircularRun::<Self>::find_by(node, run, key, slots::scan)
         } else {
-            CircularRun::<Self>::find_by(m, at, run, key, slots::search)
+            CircularRun::<Self>::find_by(node, run, key, slots::search)
         }
     }
 
     #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
+    fn changed(_node: BlockAt<'_, impl Medium>, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

@@ -3,8 +3,8 @@
 use crate::arch::simd::{self, Bytes};
 use crate::medium::Medium;
 use crate::node::fingerprints::{Hash, each};
-use crate::node::slots;
 use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::{BlockAt, slots};
 use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
 use crate::sync::Ordering;
@@ -43,21 +43,21 @@ impl<N: Decorated> Search for Fingerprinted<N> {
     /// A search reads only the lines whose fingerprints match.
     const PREFETCHED: u64 = 0;
 
-    fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
-        match Self::position(m, at, run, prints, key) {
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
+        match Self::position(node, run, prints, key) {
             Some(position) => Ok(position),
-            None => N::Search::find(m, at, run, &(), key),
+            None => N::Search::find(node, run, &(), key),
         }
     }
 
     #[inline]
-    fn position<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
+    fn position(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
         let print = Hash::of(key).print();
         for (first, bytes) in (0..).step_by(size_of::<Bytes>()).zip(prints.as_ref()) {
             for slot in each(simd::equal(bytes, print)).map(|i| first + i) {
                 // An empty slot may still have the fingerprint of its last entry.
                 let position = N::position_of(run.base.into(), slot);
-                if position < run.len() && slots::key(m, at, slot) == key {
+                if position < run.len() && slots::key(node, slot) == key {
                     return Some(position);
                 }
             }
@@ -66,13 +66,13 @@ impl<N: Decorated> Search for Fingerprinted<N> {
     }
 
     #[inline]
-    fn changed<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, positions: Range<usize>) {
+    fn changed(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, positions: Range<usize>) {
         for i in positions {
             let slot = N::Geometry::slot(run.base.into(), i as isize);
             let word = &prints.as_ref()[slot / size_of::<Bytes>()][slot % size_of::<Bytes>() / 8];
             let shift = slot % size_of::<Bytes>() % 8 * 8;
             let others = word.load(Ordering::Relaxed) & !(0xff << shift);
-            let print = Hash::of(slots::key(m, at, slot)).print();
+            let print = Hash::of(slots::key(node, slot)).print();
             word.store(others | u64::from(print) << shift, Ordering::Relaxed);
         }
     }
@@ -83,20 +83,20 @@ impl<N: Decorated> Search for FingerprintedLeaves<N> {
 
     const PREFETCHED: u64 = Fingerprinted::<N>::PREFETCHED;
 
-    fn find<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
-        match Self::position(m, at, run, prints, key) {
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, key: u64) -> Result<usize, usize> {
+        match Self::position(node, run, prints, key) {
             Some(position) => Ok(position),
-            None => Scanned::<N>::find(m, at, run, &(), key),
+            None => Scanned::<N>::find(node, run, &(), key),
         }
     }
 
     #[inline]
-    fn position<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
-        Fingerprinted::<N>::position(m, at, run, prints, key)
+    fn position(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
+        Fingerprinted::<N>::position(node, run, prints, key)
     }
 
     #[inline]
-    fn changed<M: Medium>(m: &M, at: u64, run: Window, prints: &N::Prints, positions: Range<usize>) {
-        Fingerprinted::<N>::changed(m, at, run, prints, positions);
+    fn changed(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, positions: Range<usize>) {
+        Fingerprinted::<N>::changed(node, run, prints, positions);
     }
 }

@@ -15,14 +15,15 @@
 
 use crate::arch::simd;
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium, Step};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::fingerprints::{Hash, Slots, each};
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
 use crate::node::{
-    Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, PER_LINE, SLOT, WordNode, Words, slots, sorted,
+    BlockAt, Entry, IndexKind, KeyRange, LOW, Linear, NEXT, Node, NodeAt, PER_LINE, SLOT, WordNode, Words, slots,
+    sorted,
 };
 use crate::sync::{AtomicU64, Ordering};
 
@@ -80,32 +81,32 @@ impl<const SLOTS: usize, const PRINTED: bool> Fingerprint<SLOTS, PRINTED> {
 
     /// The slots with this fingerprint.
     #[inline]
-    fn matching<M: Medium>(m: &M, at: u64, print: u8) -> Slots {
+    fn matching(node: BlockAt<'_, impl Medium>, print: u8) -> Slots {
         let mut words = [0; MOST / 8];
-        m.load_words(at + PRINTS, &mut words);
+        node.load_words(PRINTS, &mut words);
         words.iter().rev().fold(0, |slots, &word| slots << 8 | simd::equal_in_word(word, print))
     }
 
-    fn print<M: Medium>(m: &M, at: u64, slot: usize) -> u8 {
-        (m.load(at + PRINTS + slot as u64 / 8 * 8) >> (slot % 8 * 8)) as u8
+    fn print(node: BlockAt<'_, impl Medium>, slot: usize) -> u8 {
+        (node.load(PRINTS + slot as u64 / 8 * 8) >> (slot % 8 * 8)) as u8
     }
 
-    fn set_print<M: Medium>(m: &M, at: u64, slot: usize, print: u8) {
-        let word = at + PRINTS + slot as u64 / 8 * 8;
+    fn set_print(node: BlockAt<'_, impl Medium>, slot: usize, print: u8) {
+        let word = PRINTS + slot as u64 / 8 * 8;
         let shift = slot % 8 * 8;
-        m.store(word, m.load(word) & !(0xff << shift) | u64::from(print) << shift);
+        node.store(word, node.load(word) & !(0xff << shift) | u64::from(print) << shift);
     }
 
     /// The slots that hold an entry, read from the medium.
-    fn owned<M: Medium>(m: &M, at: u64, range: KeyRange) -> impl Iterator<Item = usize> {
-        each(m.load(at + BITMAP) & Self::ALL).filter(move |&slot| range.contains(slots::key(m, at, slot)))
+    fn owned(node: BlockAt<'_, impl Medium>, range: KeyRange) -> impl Iterator<Item = usize> {
+        each(node.load(BITMAP) & Self::ALL).filter(move |&slot| range.contains(slots::key(node, slot)))
     }
 
     /// Stores the bitmap; durable when it returns.
-    fn commit<M: Medium>(m: &M, at: u64, used: Slots) {
-        m.store(at + BITMAP, used);
-        m.flush(at + BITMAP, 8, Step::BitmapClear);
-        m.fence(Step::BitmapClear);
+    fn commit(node: BlockAt<'_, impl Medium>, used: Slots) {
+        node.store(BITMAP, used);
+        node.flush(BITMAP, 8, Step::BitmapClear);
+        node.fence(Step::BitmapClear);
     }
 }
 
@@ -121,15 +122,15 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
     }
 
     #[inline]
-    fn prefetch<M: Medium>(m: &M, at: u64, _key: u64) {
-        m.hint(at, LINE, Hint::Soon);
+    fn prefetch(node: BlockAt<'_, impl Medium>, _key: u64) {
+        node.prefetch(0, LINE);
     }
 
     #[inline]
-    fn search<M: Medium>(m: &M, at: u64, hints: &AtomicU64, key: u64) -> Result<usize, usize> {
-        let used = hints.load(Ordering::Relaxed);
-        let candidates = Self::matching(m, at, Hash::of(key).print()) & used;
-        match each(candidates).find(|&slot| slots::key(m, at, slot) == key) {
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
+        let used = node.hints.load(Ordering::Relaxed);
+        let candidates = Self::matching(*node, Hash::of(key).print()) & used;
+        match each(candidates).find(|&slot| slots::key(*node, slot) == key) {
             Some(slot) => Ok(slot),
             // A damaged or torn bitmap may have no empty slot: then any slot will do.
             None => Err(((!used).trailing_zeros() as usize).min(SLOTS - 1)),
@@ -137,116 +138,109 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize) -> u64 {
-        m.load(value_at(at, place))
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(value_at(place))
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, hints: &AtomicU64, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+    fn entries(node: NodeAt<'_, Self, impl Medium>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
         let mut pairs: Pairs = [[0; 2]; simd::MOST];
-        m.load_words(key_at(at, 0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
-        unsorted::sorted_entries(&pairs, hints.load(Ordering::Relaxed), keys, out)
+        node.load_words(key_at(0), &mut pairs.as_flattened_mut()[..2 * SLOTS]);
+        unsorted::sorted_entries(&pairs, node.hints.load(Ordering::Relaxed), keys, out)
     }
 
-    fn fill<M: Medium>(
-        m: &M,
-        at: u64,
-        hints: &AtomicU64,
-        New { low, next, .. }: New,
-        entries: &[Entry],
-        _zeroed: bool,
-    ) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, .. }: New) {
         let used = ((1u64 << entries.len()) - 1) & Self::ALL;
-        m.store(at + NEXT, next);
-        m.store(at + LOW, low);
-        m.store(at + BITMAP, used);
+        node.store(NEXT, next);
+        node.store(LOW, low);
+        node.store(BITMAP, used);
         for (slot, &(key, value)) in entries.iter().enumerate() {
-            m.store_pair(key_at(at, slot), [key, value]);
-            Self::set_print(m, at, slot, Hash::of(key).print());
+            node.store_pair(key_at(slot), [key, value]);
+            Self::set_print(*node, slot, Hash::of(key).print());
         }
-        m.flush(at, key_at(0, entries.len()), Step::NodeFill);
-        hints.store(used, Ordering::Relaxed);
+        node.flush(0, key_at(entries.len()), Step::NodeFill);
+        node.hints.store(used, Ordering::Relaxed);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, hints: &AtomicU64, place: usize, (key, value): Entry) {
-        m.store_pair(key_at(at, place), [key, value]);
-        m.flush(key_at(at, place), SLOT, Step::BitmapSlot);
-        m.fence(Step::BitmapSlot);
-        Self::set_print(m, at, place, Hash::of(key).print());
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, (key, value): Entry) {
+        node.store_pair(key_at(place), [key, value]);
+        node.flush(key_at(place), SLOT, Step::BitmapSlot);
+        node.fence(Step::BitmapSlot);
+        Self::set_print(*node, place, Hash::of(key).print());
         if PRINTED {
             // Crash: a slot whose bit is not set. The fence does for order, too.
-            m.flush(at + PRINTS + place as u64 / 8 * 8, 8, Step::BitmapPrint);
-            m.fence(Step::BitmapPrint);
+            node.flush(PRINTS + place as u64 / 8 * 8, 8, Step::BitmapPrint);
+            node.fence(Step::BitmapPrint);
         } else {
-            m.order(Step::BitmapPrint);
+            node.order(Step::BitmapPrint);
         }
-        let used = hints.load(Ordering::Relaxed) | 1 << place;
-        m.store(at + BITMAP, used);
-        m.flush(at + BITMAP, 8, Step::BitmapInsert);
-        hints.store(used, Ordering::Relaxed);
+        let used = node.hints.load(Ordering::Relaxed) | 1 << place;
+        node.store(BITMAP, used);
+        node.flush(BITMAP, 8, Step::BitmapInsert);
+        node.hints.store(used, Ordering::Relaxed);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, _hints: &AtomicU64, place: usize, value: u64) {
-        m.store(value_at(at, place), value);
-        m.flush(value_at(at, place), 8, Step::BitmapUpdate);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        node.store(value_at(place), value);
+        node.flush(value_at(place), 8, Step::BitmapUpdate);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _range: KeyRange, place: usize) {
-        let used = hints.load(Ordering::Relaxed) & !(1 << place);
-        m.store(at + BITMAP, used);
-        m.flush(at + BITMAP, 8, Step::BitmapRemove);
-        hints.store(used, Ordering::Relaxed);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, _range: KeyRange, place: usize) {
+        let used = node.hints.load(Ordering::Relaxed) & !(1 << place);
+        node.store(BITMAP, used);
+        node.flush(BITMAP, 8, Step::BitmapRemove);
+        node.hints.store(used, Ordering::Relaxed);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &AtomicU64, range: KeyRange) -> Result<(), Broken> {
-        sound::<Self, M>(m, at, range)?;
-        let used = Self::owned(m, at, range).fold(0, |used, slot| used | 1 << slot);
-        if used != m.load(at + BITMAP) {
-            Self::commit(m, at, used);
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        sound::<Self>(*node, range)?;
+        let used = Self::owned(*node, range).fold(0, |used, slot| used | 1 << slot);
+        if used != node.load(BITMAP) {
+            Self::commit(*node, used);
         }
-        hints.store(used, Ordering::Relaxed);
+        node.hints.store(used, Ordering::Relaxed);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        let keys = unsorted::distinct_keys(m, Self::owned(m, at, range), |slot| key_at(at, slot)).map_err(&mut *report);
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let keys = unsorted::distinct_keys(node, Self::owned(node, range), key_at).map_err(&mut *report);
         let keys = keys.ok()?;
-        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(m, at, slot) != Hash::of(key).print()) {
-            report(Broken::new(key_at(at, slot), "N3: a fingerprint of another key"));
+        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(node, slot) != Hash::of(key).print()) {
+            report(node.broken(key_at(slot), "N3: a fingerprint of another key"));
             return None;
         }
-        Some(unsorted::checked(m, keys, |slot| value_at(at, slot)))
+        Some(unsorted::checked(node, keys, value_at))
     }
 }
 
 /// A batch changes one entry after the other, because the bitmap does not record the order in which its bits were set.
 impl<const SLOTS: usize, const PRINTED: bool> SplitInPlace for Fingerprint<SLOTS, PRINTED> {
-    fn prefill<M: Medium>(m: &M, at: u64, hints: &AtomicU64, _wider: KeyRange, entries: &[Entry]) {
-        let mut used = hints.load(Ordering::Relaxed);
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, _wider: KeyRange, entries: &[Entry]) {
+        let mut used = node.hints.load(Ordering::Relaxed);
         let mut lines = 0;
         for &(key, value) in entries {
             let slot = ((!used).trailing_zeros() as usize).min(SLOTS - 1);
             used |= 1 << slot;
             lines |= 1 << (slot / PER_LINE);
-            m.store_pair(key_at(at, slot), [key, value]);
-            Self::set_print(m, at, slot, Hash::of(key).print());
+            node.store_pair(key_at(slot), [key, value]);
+            Self::set_print(*node, slot, Hash::of(key).print());
         }
-        each(lines).for_each(|line| m.flush(key_at(at, line * PER_LINE), LINE, Step::BitmapPrefill));
+        each(lines).for_each(|line| node.flush(key_at(line * PER_LINE), LINE, Step::BitmapPrefill));
         if lines != 0 {
             // The slots may hold keys that are owned, so the bits must wait for the entries.
-            m.fence(Step::BitmapPrefill);
+            node.fence(Step::BitmapPrefill);
         }
         // Crash: entries that are not owned yet. The same store clears the bits that a split left behind. No flush: the
         // link that commits is in this line, and comes after the caller's fence.
-        m.store(at + BITMAP, used);
-        hints.store(used, Ordering::Relaxed);
+        node.store(BITMAP, used);
+        node.hints.store(used, Ordering::Relaxed);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &AtomicU64, &border: &u64, _moved: &[Entry]) {
-        let stays = each(hints.load(Ordering::Relaxed)).filter(|&slot| slots::key(m, at, slot) < border);
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, &border: &u64, _moved: &[Entry]) {
+        let stays = each(node.hints.load(Ordering::Relaxed)).filter(|&slot| slots::key(*node, slot) < border);
         let used = stays.fold(0, |used, slot| used | 1 << slot);
         // Crash: the bits of slots that are not owned; the next recovery clears them. They must be clear before one of
         // these slots is written to; otherwise the entry would be there before it is whole.
-        Self::commit(m, at, used);
-        hints.store(used, Ordering::Relaxed);
+        Self::commit(*node, used);
+        node.hints.store(used, Ordering::Relaxed);
     }
 }

@@ -19,7 +19,7 @@ use crate::node::slots::{self, key_at, value_at};
 use crate::node::sorted::{self, Changes, HEADER, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
-use crate::node::{Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT, WordNode, Words};
+use crate::node::{BlockAt, Entry, IndexKind, KeyRange, LEAST_SLOTS, Node, SLOT, WordNode, Words};
 use core::ops::Range;
 
 /// A sorted node of `SLOTS` entries from slot 0 on. Before each change, all entries are copied to a log.
@@ -67,47 +67,47 @@ impl<const SLOTS: usize, const WHOLE: bool> WordNode for Logged<SLOTS, WHOLE> {
 
 impl<const SLOTS: usize, const WHOLE: bool> Logged<SLOTS, WHOLE> {
     /// Offset of the log entry for slot `i`.
-    fn log_at(at: u64, i: usize) -> u64 {
-        key_at(at, SLOTS + i)
+    fn log_at(i: usize) -> u64 {
+        key_at(SLOTS + i)
     }
 
     /// Copies the run, or the whole node, to the log, makes the change, and clears the log. The last line is flushed,
     /// not fenced.
-    fn logged<M: Medium>(m: &M, at: u64, run: Window, changed: Range<usize>, change: impl FnOnce()) {
+    fn logged(node: BlockAt<'_, impl Medium>, run: Window, changed: Range<usize>, change: impl FnOnce()) {
         let copied = if WHOLE { SLOTS } else { run.len() };
         for i in 0..copied {
-            m.store_pair(Self::log_at(at, i), [slots::key(m, at, i), m.load(value_at(at, i))]);
+            node.store_pair(Self::log_at(i), [slots::key(node, i), node.load(value_at(i))]);
         }
         if WHOLE {
             let header = Self::BYTES - HEADER;
-            (0..HEADER).step_by(8).for_each(|word| m.store(at + header + word, m.load(at + word)));
-            m.flush(at + header, HEADER, Step::LogCopy);
+            (0..HEADER).step_by(8).for_each(|word| node.store(header + word, node.load(word)));
+            node.flush(header, HEADER, Step::LogCopy);
         }
         if copied > 0 {
-            m.flush(Self::log_at(at, 0), copied as u64 * SLOT, Step::LogCopy);
-            m.fence(Step::LogCopy);
+            node.flush(Self::log_at(0), copied as u64 * SLOT, Step::LogCopy);
+            node.fence(Step::LogCopy);
         }
-        m.store(at + LOG, run.len() as u64 + 1);
-        m.flush(at + LOG, 8, Step::LogCount);
-        m.fence(Step::LogCount);
+        node.store(LOG, run.len() as u64 + 1);
+        node.flush(LOG, 8, Step::LogCount);
+        node.fence(Step::LogCount);
         change();
-        m.flush(key_at(at, changed.start), changed.len() as u64 * SLOT, Step::LogChange);
-        m.fence(Step::LogChange);
-        m.store(at + LOG, 0);
-        m.flush(at + LOG, 8, Step::LogForget);
+        node.flush(key_at(changed.start), changed.len() as u64 * SLOT, Step::LogChange);
+        node.fence(Step::LogChange);
+        node.store(LOG, 0);
+        node.flush(LOG, 8, Step::LogForget);
     }
 
     /// The entries of the log, if the log counts. They were a run of the node.
-    fn in_log<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Option<Vec<Entry>>, Broken> {
-        let Some(count) = m.load(at + LOG).checked_sub(1) else { return Ok(None) };
+    fn in_log(node: BlockAt<'_, impl Medium>, range: KeyRange) -> Result<Option<Vec<Entry>>, Broken> {
+        let Some(count) = node.load(LOG).checked_sub(1) else { return Ok(None) };
         if count > SLOTS as u64 {
-            return Err(Broken::new(at + LOG, "N3: a log longer than the node"));
+            return Err(node.broken(LOG, "N3: a log longer than the node"));
         }
-        let entry = |i| (m.load(Self::log_at(at, i)), m.load(Self::log_at(at, i) + 8));
+        let entry = |i| (node.load(Self::log_at(i)), node.load(Self::log_at(i) + 8));
         let entries: Vec<Entry> = (0..count as usize).map(entry).collect();
         let ascend = entries.is_sorted_by(|one, next| one.0 < next.0);
         if !ascend || !entries.iter().all(|&(key, _)| range.contains(key)) {
-            return Err(Broken::new(Self::log_at(at, 0), "N3: a log of what was no run"));
+            return Err(node.broken(Self::log_at(0), "N3: a log of what was no run"));
         }
         Ok(Some(entries))
     }
@@ -122,59 +122,59 @@ impl<const SLOTS: usize, const WHOLE: bool> Sorted for Logged<SLOTS, WHOLE> {
 impl<const SLOTS: usize, const WHOLE: bool> Changes<Self> for Logged<SLOTS, WHOLE> {
     /// A block that was used for something else may have any word where the log word is. The word is flushed with the
     /// header.
-    fn fill<M: Medium>(m: &M, at: u64, new: New, entries: &[Entry], zeroed: bool) -> Window {
-        m.store(at + LOG, 0);
-        slots::fill::<Self, M>(m, at, new, entries, zeroed)
+    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window {
+        node.store(LOG, 0);
+        slots::fill::<Self>(node, new)
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, run: Window, i: usize, (key, value): Entry) -> Window {
+    fn insert(node: BlockAt<'_, impl Medium>, run: Window, i: usize, (key, value): Entry) -> Window {
         let len = run.len();
-        Self::logged(m, at, run, i..len + 1, || {
+        Self::logged(node, run, i..len + 1, || {
             for j in (i..len).rev() {
-                m.store_pair(key_at(at, j + 1), [slots::key(m, at, j), m.load(value_at(at, j))]);
+                node.store_pair(key_at(j + 1), [slots::key(node, j), node.load(value_at(j))]);
             }
-            m.store_pair(key_at(at, i), [key, value]);
+            node.store_pair(key_at(i), [key, value]);
         });
         Window::new(0, len + 1)
     }
 
-    fn update<M: Medium>(m: &M, at: u64, run: Window, i: usize, value: u64) {
-        Self::logged(m, at, run, i..i + 1, || m.store(value_at(at, i), value));
+    fn update(node: BlockAt<'_, impl Medium>, run: Window, i: usize, value: u64) {
+        Self::logged(node, run, i..i + 1, || node.store(value_at(i), value));
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, range: KeyRange, run: Window, i: usize) -> Window {
+    fn remove(node: BlockAt<'_, impl Medium>, range: KeyRange, run: Window, i: usize) -> Window {
         let len = run.len();
-        Self::logged(m, at, run, i..len, || {
+        Self::logged(node, run, i..len, || {
             for j in i + 1..len {
-                m.store_pair(key_at(at, j - 1), [slots::key(m, at, j), m.load(value_at(at, j))]);
+                node.store_pair(key_at(j - 1), [slots::key(node, j), node.load(value_at(j))]);
             }
-            m.store(key_at(at, len - 1), range.marker());
+            node.store(key_at(len - 1), range.marker());
         });
         Window::new(0, len - 1)
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, range: KeyRange) -> Result<Window, Broken> {
-        if let Some(entries) = Self::in_log(m, at, range)? {
+    fn recover(node: BlockAt<'_, impl Medium>, range: KeyRange) -> Result<Window, Broken> {
+        if let Some(entries) = Self::in_log(node, range)? {
             for (i, &(key, value)) in entries.iter().enumerate() {
-                m.store_pair(key_at(at, i), [key, value]);
+                node.store_pair(key_at(i), [key, value]);
             }
             let count = entries.len();
             if count < SLOTS {
                 // An interrupted insert may have written to this slot.
-                m.store(key_at(at, count), range.marker());
+                node.store(key_at(count), range.marker());
             }
-            m.flush(key_at(at, 0), SLOTS.min(count + 1) as u64 * SLOT, Step::LogUndo);
-            m.fence(Step::LogUndo);
+            node.flush(key_at(0), SLOTS.min(count + 1) as u64 * SLOT, Step::LogUndo);
+            node.fence(Step::LogUndo);
             // Crash, until the line is written back: the log counts once more. It equals what the slots hold, and so
             // does the log of the next change; a merge or a split writes the same line back, after a fence.
-            m.store(at + LOG, 0);
+            node.store(LOG, 0);
         }
-        <Shift as Changes<Self>>::recover(m, at, range)
+        <Shift as Changes<Self>>::recover(node, range)
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        match Self::in_log(m, at, range) {
-            Ok(None) => slots::check::<Self, M>(m, at, range, report),
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        match Self::in_log(node, range) {
+            Ok(None) => slots::check::<Self>(node, range, report),
             Ok(Some(entries)) => Some(Checked { entries, ..Checked::default() }),
             Err(broken) => {
                 report(broken);

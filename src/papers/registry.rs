@@ -7,83 +7,72 @@ use super::*;
 use crate::node::{ByteLeaf, IndexKind, Node, OneLine};
 use crate::pool::roots::Signature;
 
-/// Calls a macro with all layouts: for each tag one type of any size, and the types with this tag that
-/// [`Pool::check`](crate::Pool::check) knows.
+/// Calls a macro with all layouts: for each tag one type of any size, the types with this tag that
+/// [`Pool::check`](crate::Pool::check) always knows, and those that it knows once they were named.
 macro_rules! layouts {
     ($then:ident!($($before:tt)*)) => {
         $crate::papers::registry::$then! { $($before)*
-            [Linear<4>: Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<64> Linear<128> Linear<256> Linear<512>]
-            [Circular<4>: Circular<4> Circular<8> Circular<16> Circular<32> Circular<64> Circular<128> Circular<256>
-                Circular<512>]
-            [OneLine<39>: OneLine<7> OneLine<39>]
-            [ByteLeaf<36>: ByteLeaf<4> ByteLeaf<8> ByteLeaf<36>]
-            [Sentinel<Linear<4>>: Sentinel<Linear<64>>]
-            [Sentinel<Circular<4>>: Sentinel<Circular<64>>]
-            [Fingerprinted<Linear<4>>: Fingerprinted<Linear<64>>]
-            [Fingerprinted<Circular<4>>: Fingerprinted<Circular<64>>]
-            [Scanned<Linear<4>>: Scanned<Linear<64>>]
-            [Scanned<Circular<4>>: Scanned<Circular<64>>]
-            [SentinelLeaves<Linear<4>>:]
-            [SentinelLeaves<Circular<4>>: SentinelLeaves<Circular<64>>]
-            [FingerprintedLeaves<Linear<4>>:]
-            [FingerprintedLeaves<Circular<4>>:]
-            [CircularPrinted<4>: CircularPrinted<64>]
-            [CircularPrinted<4, { circ::COUNT }>:]
-            [CircularPrinted<4, { circ::LINEAR }>:]
-            [CircularPrinted<4, { circ::HALF }>:]
-            [Logged<4>: Logged<64>]
-            [Logged<4, true>:]
-            [Fingerprint<4>: Fingerprint<32>]
-            [Fingerprint<4, true>:]
-            [Versioned<4>: Versioned<32>]
-            [VersionedInner<4>:]
-            [Versioned<4, VersionedInner<4>>:]
-            [Append<3, Fixed>: Append<16, Fixed>]
-            [Append<3, Conservative>: Append<16, Conservative>]
-            [Append<3, Aggressive>: Append<16, Aggressive>]
-            [Append<3>: Append<16>]
-            [Append<3, AsPrinted>:]
-            [Append<3, Fixed, Logged<4>>:]
-            [Append<3, Fixed, Logged<4, true>>:]
-            [CowSip<4>: CowSip<64>]
-            [CowSip<4, { crab::OWN_SPACE }>:]
-            [CowSip<4, { crab::PROBE }>:]
-            [CowSip<4, 3>:]
-            [CowSip<4, { crab::PAIRS }>:]
-            [CowSip<4, 5>:]
-            [CowSip<4, 6>:]
-            [CowSip<4, { crab::OPT }>: CowSip<64, { crab::OPT }>]
-            [CowSip<4, { crab::COPY_ONLY }>: CowSip<64, { crab::COPY_ONLY }>]
-            [CowSip<4, { crab::PRINTED }>: CowSip<64, { crab::PRINTED }>]
-            [CowSip<4, { crab::PAIRS | crab::CAS }>:]
-            [CowSip<4, { crab::SHIFT_ONLY }>: CowSip<64, { crab::SHIFT_ONLY }>]
+            [Linear<4>: Linear<64> | Linear<4> Linear<5> Linear<8> Linear<16> Linear<32> Linear<128> Linear<256>
+                Linear<512>]
+            [Circular<4>: Circular<64> | Circular<4> Circular<8> Circular<16> Circular<32> Circular<128>
+                Circular<256> Circular<512>]
+            [OneLine<39>: OneLine<39> | OneLine<7>]
+            [ByteLeaf<36>: ByteLeaf<36> | ByteLeaf<4> ByteLeaf<8>]
+            [Sentinel<Linear<4>>: Sentinel<Linear<64>> |]
+            [Sentinel<Circular<4>>: Sentinel<Circular<64>> |]
+            [Fingerprinted<Linear<4>>: | Fingerprinted<Linear<64>>]
+            [Fingerprinted<Circular<4>>: | Fingerprinted<Circular<64>>]
+            [Scanned<Linear<4>>: | Scanned<Linear<64>>]
+            [Scanned<Circular<4>>: | Scanned<Circular<64>>]
+            [SentinelLeaves<Linear<4>>: |]
+            [SentinelLeaves<Circular<4>>: | SentinelLeaves<Circular<64>>]
+            [FingerprintedLeaves<Linear<4>>: |]
+            [FingerprintedLeaves<Circular<4>>: |]
+            [CircularPrinted<4>: | CircularPrinted<64>]
+            [CircularPrinted<4, { circ::COUNT }>: |]
+            [CircularPrinted<4, { circ::LINEAR }>: |]
+            [CircularPrinted<4, { circ::HALF }>: |]
+            [Logged<4>: | Logged<64>]
+            [Logged<4, true>: |]
+            [Fingerprint<4>: | Fingerprint<32>]
+            [Fingerprint<4, true>: |]
+            [Versioned<4>: | Versioned<32>]
+            [VersionedInner<4>: |]
+            [Versioned<4, VersionedInner<4>>: |]
+            [Append<3, Fixed>: | Append<16, Fixed>]
+            [Append<3, Conservative>: | Append<16, Conservative>]
+            [Append<3, Aggressive>: | Append<16, Aggressive>]
+            [Append<3>: | Append<16>]
+            [Append<3, AsPrinted>: |]
+            [Append<3, Fixed, Logged<4>>: |]
+            [Append<3, Fixed, Logged<4, true>>: |]
+            [CowSip<4>: CowSip<64> |]
+            [CowSip<4, { crab::OWN_SPACE }>: |]
+            [CowSip<4, { crab::PROBE }>: |]
+            [CowSip<4, 3>: |]
+            [CowSip<4, { crab::PAIRS }>: |]
+            [CowSip<4, 5>: |]
+            [CowSip<4, 6>: |]
+            [CowSip<4, { crab::OPT }>: | CowSip<64, { crab::OPT }>]
+            [CowSip<4, { crab::COPY_ONLY }>: | CowSip<64, { crab::COPY_ONLY }>]
+            [CowSip<4, { crab::PRINTED }>: | CowSip<64, { crab::PRINTED }>]
+            [CowSip<4, { crab::PAIRS | crab::CAS }>: |]
+            [CowSip<4, { crab::SHIFT_ONLY }>: | CowSip<64, { crab::SHIFT_ONLY }>]
         }
     };
 }
 pub(crate) use layouts;
 
-/// Runs `$body` with `$n` as the layout with a tag and a number of slots; `None` for one that is not listed.
-macro_rules! with_layout {
-    ($layout:expr, $slots:expr, $n:ident => $body:expr) => {{
-        #[allow(clippy::wildcard_imports, reason = "the names in the list")]
-        use $crate::{node::*, papers::*};
-        $crate::papers::registry::layouts!(with_layout!(@ $layout, $slots, $n => $body;))
-    }};
-    (@ $layout:expr, $slots:expr, $n:ident => $body:expr; $([$($of_tag:ty)?: $($type:ty)*])*) => {
-        match ($layout, $slots) {
-            $($(shape if shape == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS) => {
-                type $n = $type;
-                Some($body)
-            })*)*
-            _ => None,
-        }
-    };
+/// Calls `$each!($type)` for the types that are always known; after `all`, for all types.
+macro_rules! each {
+    (always $each:ident; $([$of_tag:ty: $($always:ty)* | $($named:ty)*])*) => { $($($each!($always);)*)* };
+    (all $each:ident; $([$of_tag:ty: $($always:ty)* | $($named:ty)*])*) => { $($($each!($always);)* $($each!($named);)*)* };
 }
-pub(crate) use with_layout;
+pub(crate) use each;
 
 /// Tag and name of each layout.
 macro_rules! names {
-    ($([$of_tag:ty: $($type:ty)*])*) => {
+    ($([$of_tag:ty: $($always:ty)* | $($named:ty)*])*) => {
         &[$((<$of_tag as Node>::LAYOUT, <$of_tag as Node>::NAME)),*]
     };
 }
@@ -93,8 +82,9 @@ pub(super) const NAMES: &[(u16, &str)] = layouts!(names!());
 
 /// Asserts that each type has the tag of its line.
 macro_rules! in_line {
-    ($([$of_tag:ty: $($type:ty)*])*) => {
-        $($(assert!(<$type as Node>::LAYOUT == <$of_tag as Node>::LAYOUT, "a layout in the line of another");)*)*
+    ($([$of_tag:ty: $($always:ty)* | $($named:ty)*])*) => {
+        $($(assert!(<$always as Node>::LAYOUT == <$of_tag as Node>::LAYOUT, "a layout in the line of another");)*)*
+        $($(assert!(<$named as Node>::LAYOUT == <$of_tag as Node>::LAYOUT, "a layout in the line of another");)*)*
         $(assert!(<$of_tag as Node>::IS_OWN, "a layout that does not say that it is the crate's");)*
     };
 }

@@ -1,8 +1,8 @@
 //! Linear search on sorted layouts.
 
 use crate::medium::Medium;
-use crate::node::slots;
 use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::{BlockAt, slots};
 use crate::papers::decorated::{Decorated, decorated_node};
 use core::ops::Range;
 use std::marker::PhantomData;
@@ -22,8 +22,8 @@ impl<N: Decorated> Search for Scanned<N> {
     type Probe = ();
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
-        let key_at = |i: usize| slots::key(m, at, N::Geometry::slot(run.base.into(), i as isize));
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, _probe: &(), key: u64) -> Result<usize, usize> {
+        let key_at = |i: usize| slots::key(node, N::Geometry::slot(run.base.into(), i as isize));
         match (0..run.len()).find(|&i| key_at(i) >= key) {
             Some(place) if key_at(place) == key => Ok(place),
             Some(place) => Err(place),
@@ -32,5 +32,5 @@ impl<N: Decorated> Search for Scanned<N> {
     }
 
     #[inline]
-    fn changed<M: Medium>(_m: &M, _at: u64, _run: Window, _probe: &(), _positions: Range<usize>) {}
+    fn changed(_node: BlockAt<'_, impl Medium>, _run: Window, _probe: &(), _positions: Range<usize>) {}
 }

@@ -2,7 +2,7 @@
 
 use crate::medium::Medium;
 use crate::node::sorted::{Geometry, Search, Window};
-use crate::node::{PER_LINE, slots};
+use crate::node::{BlockAt, PER_LINE, slots};
 use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
 use crate::search::partition;
@@ -59,9 +59,8 @@ fn not_above(words: &[AtomicU64], key: u64) -> usize {
 /// Finds a key in the line that `passed` chooses: it returns how many sentinels are not above the key, given those of
 /// the lines after the run's first one, up to the end of the array and from its start on.
 #[inline]
-fn find_by<N: Decorated, M: Medium>(
-    m: &M,
-    at: u64,
+fn find_by<N: Decorated>(
+    node: BlockAt<'_, impl Medium>,
     run: Window,
     sentinels: &N::Sentinels,
     key: u64,
@@ -80,7 +79,7 @@ fn find_by<N: Decorated, M: Medium>(
 
     let start = if passed == 0 { 0 } else { first + (passed - 1) * PER_LINE };
     let end = (first + passed * PER_LINE).min(len);
-    let key_at = |i: usize| slots::key(m, at, N::Geometry::slot(base, i as isize));
+    let key_at = |i: usize| slots::key(node, N::Geometry::slot(base, i as isize));
     let place = start + (start..end).map(|i| usize::from(key_at(i) < key)).sum::<usize>();
     if place < end && key_at(place) == key { Ok(place) } else { Err(place) }
 }
@@ -92,20 +91,20 @@ impl<N: Decorated> Search for Sentinel<N> {
     const PREFETCHED: u64 = 0;
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
-        find_by::<N, M>(m, at, run, sentinels, key, |unwrapped, wrapped| {
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
+        find_by::<N>(node, run, sentinels, key, |unwrapped, wrapped| {
             let in_wrapped = wrapped.first().is_some_and(|least| least.load(Ordering::Relaxed) <= key);
             if in_wrapped { unwrapped.len() + not_above(wrapped, key) } else { not_above(unwrapped, key) }
         })
     }
 
     #[inline]
-    fn changed<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, positions: Range<usize>) {
+    fn changed(node: BlockAt<'_, impl Medium>, run: Window, sentinels: &N::Sentinels, positions: Range<usize>) {
         let base = usize::from(run.base);
         let slot = |i: usize| N::Geometry::slot(base, i as isize);
         let to_line = |i: usize| (PER_LINE - slot(i) % PER_LINE) % PER_LINE;
         for i in (positions.start + to_line(positions.start)..positions.end).step_by(PER_LINE) {
-            sentinels.as_ref()[slot(i) / PER_LINE].store(slots::key(m, at, slot(i)), Ordering::Relaxed);
+            sentinels.as_ref()[slot(i) / PER_LINE].store(slots::key(node, slot(i)), Ordering::Relaxed);
         }
     }
 }
@@ -116,15 +115,15 @@ impl<N: Decorated> Search for SentinelLeaves<N> {
     const PREFETCHED: u64 = Sentinel::<N>::PREFETCHED;
 
     #[inline]
-    fn find<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
-        find_by::<N, M>(m, at, run, sentinels, key, |unwrapped, wrapped| {
+    fn find(node: BlockAt<'_, impl Medium>, run: Window, sentinels: &N::Sentinels, key: u64) -> Result<usize, usize> {
+        find_by::<N>(node, run, sentinels, key, |unwrapped, wrapped| {
             let above = |sentinel: &AtomicU64| sentinel.load(Ordering::Relaxed) > key;
             unwrapped.iter().chain(wrapped).position(above).unwrap_or(unwrapped.len() + wrapped.len())
         })
     }
 
     #[inline]
-    fn changed<M: Medium>(m: &M, at: u64, run: Window, sentinels: &N::Sentinels, positions: Range<usize>) {
-        Sentinel::<N>::changed(m, at, run, sentinels, positions);
+    fn changed(node: BlockAt<'_, impl Medium>, run: Window, sentinels: &N::Sentinels, positions: Range<usize>) {
+        Sentinel::<N>::changed(node, run, sentinels, positions);
     }
 }

@@ -16,9 +16,14 @@ use crate::medium::{Event, LINE, Medium, Model, Sim, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, New, sound};
 use crate::node::shadow::Shadow;
-use crate::node::{ByteLeaf, Circular, Entry, Hints, KeyRange, Linear, Node, OneLine, Sizes, SizesOf, Space, WordNode};
+use crate::node::{
+    BlockAt, ByteLeaf, Circular, Entry, Hints, KeyRange, Linear, Node, NodeAt, OneLine, Sizes, SizesOf, Space, WordNode,
+};
+use crate::pool::access::Access;
+use crate::pool::segments::Segments;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 
 type Entries = BTreeMap<u64, u64>;
 
@@ -35,10 +40,21 @@ fn owned() -> KeyRange {
 /// A node with its hints.
 struct Of<N: WordNode>(Box<Shadow<Hints<N>>>);
 
+/// The block of the node.
+fn block(m: &Any) -> BlockAt<'_, Any> {
+    /// No word of a node depends on segments.
+    static NONE: LazyLock<Segments> = LazyLock::new(Segments::none);
+    Access { m, segments: &NONE, tree: 0 }.block(AT)
+}
+
 impl<N: WordNode> Of<N> {
+    fn node<'a>(&'a self, m: &'a Any) -> NodeAt<'a, N::Ops, Any> {
+        block(m).node(&self.0.hints)
+    }
+
     /// What the chain asks of a node before anything else.
     fn fits(m: &Any) -> Result<(), Broken> {
-        let fits = SizesOf::<N>::bytes::<Any>(m, AT) <= N::BYTES;
+        let fits = SizesOf::<N>::bytes(block(m)) <= N::BYTES;
         fits.then_some(()).ok_or(Broken::new(AT, "N1: a node longer than its block"))
     }
 }
@@ -67,21 +83,21 @@ impl<N: WordNode> AnyNode for Of<N> {
     }
 
     fn fill(&self, m: &Any, entries: &[Entry]) {
-        let new = New { level: 0, low: OWNED[0], next: 0, lines: (N::BYTES / LINE) as u32 };
-        N::Ops::fill(m, AT, &self.0.hints, new, entries, true);
+        let lines = (N::BYTES / LINE) as u32;
+        N::Ops::fill(self.node(m), New { level: 0, low: OWNED[0], lines, next: 0, entries, zeroed: true });
         m.fence(Step::SplitFill);
     }
 
     fn recover(&mut self, m: &Any) -> Result<(), Broken> {
         *self.0 = Shadow::zero();
         Self::fits(m)?;
-        N::Ops::recover(m, AT, &self.0.hints, owned())
+        N::Ops::recover(self.node(m), owned())
     }
 
     fn check(&self, m: &Any) -> Result<Vec<Entry>, Broken> {
-        N::Ops::level(m, AT)?;
+        N::Ops::level(block(m))?;
         Self::fits(m)?;
-        sound::<N::Ops, Any>(m, AT, owned()).map(|checked| checked.entries)
+        sound::<N::Ops>(block(m), owned()).map(|checked| checked.entries)
     }
 
     fn len(&self) -> usize {
@@ -89,33 +105,33 @@ impl<N: WordNode> AnyNode for Of<N> {
     }
 
     fn get(&self, m: &Any, key: u64) -> Option<u64> {
-        let place = N::Ops::lookup(m, AT, &self.0.hints, key)?;
-        Some(N::Ops::value(m, AT, &self.0.hints, place))
+        let place = N::Ops::lookup(self.node(m), key)?;
+        Some(N::Ops::value(self.node(m), place))
     }
 
     fn entries(&self, m: &Any, keys: (u64, u64)) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let count = N::Ops::entries(m, AT, &self.0.hints, keys, &mut entries);
+        let count = N::Ops::entries(self.node(m), keys, &mut entries);
         entries.truncate(count);
         entries
     }
 
     fn put(&self, m: &Any, key: u64, value: Option<u64>) -> bool {
-        let hints = &self.0.hints;
-        let place = N::Ops::search(m, AT, hints, key);
+        let node = self.node(m);
+        let place = N::Ops::search(node, key);
         let takes = match (place, value) {
             (Err(_), None) => return true,
             (Err(_), Some(_)) => 1,
             (Ok(_), Some(_)) => <N::Space as Space<N::Ops>>::TAKES.update,
             (Ok(_), None) => <N::Space as Space<N::Ops>>::TAKES.remove,
         };
-        if N::Space::taken(hints) + takes > SizesOf::<N>::slots(hints) {
+        if N::Space::taken(node.hints) + takes > SizesOf::<N>::slots(node.hints) {
             return false;
         }
         match (place, value) {
-            (Err(place), Some(value)) => N::Ops::insert(m, AT, hints, place, (key, value)),
-            (Ok(place), Some(value)) => N::Ops::update(m, AT, hints, place, value),
-            (Ok(place), None) => N::Ops::remove(m, AT, hints, owned(), place),
+            (Err(place), Some(value)) => N::Ops::insert(node, place, (key, value)),
+            (Ok(place), Some(value)) => N::Ops::update(node, place, value),
+            (Ok(place), None) => N::Ops::remove(node, owned(), place),
             (Err(_), None) => unreachable!("there is nothing to remove"),
         }
         m.fence(Step::Insert);

@@ -19,7 +19,7 @@ use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
-use crate::node::{Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, WordNode, Words};
+use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, NodeAt, WordNode, Words};
 use crate::papers::registry::tag_over;
 use crate::search::partition;
 use std::marker::PhantomData;
@@ -82,27 +82,27 @@ impl Commit {
     /// No node changes as often as this: a version above it is damage, and below it the next version fits.
     const NEWEST: u64 = 1 << 47;
 
-    pub(super) fn load<M: Medium>(m: &M, at: u64) -> Self {
-        let word = m.load(at + COMMIT);
+    pub(super) fn load(node: BlockAt<'_, impl Medium>) -> Self {
+        let word = node.load(COMMIT);
         let count = word & (Self::CLOSING - 1);
         Self { version: word >> Self::VERSION, count: count as usize, closing: word & Self::CLOSING != 0 }
     }
 
-    pub(super) fn store_unflushed<M: Medium>(self, m: &M, at: u64) {
+    pub(super) fn store_unflushed(self, node: BlockAt<'_, impl Medium>) {
         let closing = if self.closing { Self::CLOSING } else { 0 };
-        m.store(at + COMMIT, self.version << Self::VERSION | closing | self.count as u64);
+        node.store(COMMIT, self.version << Self::VERSION | closing | self.count as u64);
     }
 
     /// Flushed; the caller fences.
-    fn store<M: Medium>(self, m: &M, at: u64) {
-        self.store_unflushed(m, at);
-        m.flush(at + COMMIT, 8, Step::VersionedCommit);
+    fn store(self, node: BlockAt<'_, impl Medium>) {
+        self.store_unflushed(node);
+        node.flush(COMMIT, 8, Step::VersionedCommit);
     }
 
-    pub(super) fn store_durably<M: Medium>(self, m: &M, at: u64, step: Step) {
-        self.store_unflushed(m, at);
-        m.flush(at + COMMIT, 8, step);
-        m.fence(step);
+    pub(super) fn store_durably(self, node: BlockAt<'_, impl Medium>, step: Step) {
+        self.store_unflushed(node);
+        node.flush(COMMIT, 8, step);
+        node.fence(step);
     }
 
     fn next(self, count: usize) -> Self {
@@ -125,25 +125,25 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    pub(super) fn load<M: Medium>(m: &M, at: u64, i: usize) -> Self {
+    pub(super) fn load(node: BlockAt<'_, impl Medium>, i: usize) -> Self {
         let mut words = [0; 4];
-        m.load_words(entry_at(at, i), &mut words);
+        node.load_words(entry_at(i), &mut words);
         let [key, value, start, end] = words;
         Self { key, value, start, end }
     }
 
     /// Durable when it returns: CDDS-Tree flushes each entry.
-    pub(super) fn store<M: Medium>(self, m: &M, at: u64, i: usize) {
-        let to = entry_at(at, i);
-        m.store(to + 16, NEVER);
-        m.order(Step::VersionedBegin);
-        m.store_pair(to, [self.key, self.value]);
-        m.store(to + 24, self.end);
-        m.order(Step::VersionedStart);
-        m.store(to + 16, self.start);
-        m.flush(to, ENTRY, Step::VersionedEntry);
+    pub(super) fn store(self, node: BlockAt<'_, impl Medium>, i: usize) {
+        let to = entry_at(i);
+        node.store(to + 16, NEVER);
+        node.order(Step::VersionedBegin);
+        node.store_pair(to, [self.key, self.value]);
+        node.store(to + 24, self.end);
+        node.order(Step::VersionedStart);
+        node.store(to + 16, self.start);
+        node.flush(to, ENTRY, Step::VersionedEntry);
         // What was here before was moved one further, or was not valid.
-        m.fence(Step::VersionedEntry);
+        node.fence(Step::VersionedEntry);
     }
 
     pub(super) fn is_there(self, version: u64) -> bool {
@@ -152,98 +152,97 @@ impl Versions {
 }
 
 #[inline]
-pub(super) fn entry_at(at: u64, i: usize) -> u64 {
-    at + HEADER + i as u64 * ENTRY
+pub(super) fn entry_at(i: usize) -> u64 {
+    HEADER + i as u64 * ENTRY
 }
 
 /// Ends an entry; durable when it returns.
-fn end<M: Medium>(m: &M, at: u64, i: usize, version: u64) {
-    m.store(entry_at(at, i) + 24, version);
-    m.flush(entry_at(at, i), ENTRY, Step::VersionedEnd);
-    m.fence(Step::VersionedEnd);
+fn end(node: BlockAt<'_, impl Medium>, i: usize, version: u64) {
+    node.store(entry_at(i) + 24, version);
+    node.flush(entry_at(i), ENTRY, Step::VersionedEnd);
+    node.fence(Step::VersionedEnd);
 }
 
 impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
     /// The first entry that is not whole, or that equals the next one: the place where a shift was interrupted.
-    fn gap<M: Medium>(m: &M, at: u64, commit: Commit) -> Option<usize> {
+    fn gap(node: BlockAt<'_, impl Medium>, commit: Commit) -> Option<usize> {
         let behind = commit.behind(SLOTS);
         (0..commit.count).find(|&i| {
-            let entry = Versions::load(m, at, i);
-            entry.start > commit.version || (i + 1 < behind && entry == Versions::load(m, at, i + 1))
+            let entry = Versions::load(node, i);
+            entry.start > commit.version || (i + 1 < behind && entry == Versions::load(node, i + 1))
         })
     }
 
     /// Valid and ended entries, in order, without the entry at the gap.
-    fn all<M: Medium>(m: &M, at: u64, commit: Commit) -> impl Iterator<Item = Versions> {
-        let gap = Self::gap(m, at, commit).unwrap_or(commit.count);
+    fn all(node: BlockAt<'_, impl Medium>, commit: Commit) -> impl Iterator<Item = Versions> {
+        let gap = Self::gap(node, commit).unwrap_or(commit.count);
         let positions = (0..commit.behind(SLOTS)).filter(move |&i| i != gap).take(commit.count);
         let ended = move |entry: Versions| {
             // An end that was not committed does not count.
             Versions { end: if entry.end > commit.version { NEVER } else { entry.end }, ..entry }
         };
-        positions.map(move |i| ended(Versions::load(m, at, i)))
+        positions.map(move |i| ended(Versions::load(node, i)))
     }
 
     /// Makes room at position `i` and stores the entry there, line by line.
-    fn shift_in<M: Medium>(m: &M, at: u64, commit: Commit, i: usize, new: Versions) {
+    fn shift_in(node: BlockAt<'_, impl Medium>, commit: Commit, i: usize, new: Versions) {
         // Crash, at any of these: one entry is there twice, or the place of the new entry holds one whose start is
         // `NEVER`. Recovery closes the gap.
         for j in (i..commit.count).rev() {
-            Versions::load(m, at, j).store(m, at, j + 1);
+            Versions::load(node, j).store(node, j + 1);
         }
-        new.store(m, at, i);
+        new.store(node, i);
     }
 
     /// Takes back ends that were not committed, and closes the gap that an interrupted shift left. Durable when it
     /// returns.
-    pub(super) fn repair<M: Medium>(m: &M, at: u64, commit: Commit) -> Commit {
+    pub(super) fn repair(node: BlockAt<'_, impl Medium>, commit: Commit) -> Commit {
         let behind = commit.behind(SLOTS);
         // Ends first, where the entries lie now, because an entry that is rewritten is not whole for a moment.
         for i in 0..behind {
-            let entry = Versions::load(m, at, i);
+            let entry = Versions::load(node, i);
             if entry.start <= commit.version && entry.end > commit.version && entry.end != NEVER {
-                end(m, at, i, NEVER);
+                end(node, i, NEVER);
             }
         }
-        let gap = Self::gap(m, at, commit);
+        let gap = Self::gap(node, commit);
         // Crash: the gap is one position further on.
         for i in (gap.unwrap_or(behind)..commit.count).take_while(|&i| i + 1 < behind) {
-            Versions::load(m, at, i + 1).store(m, at, i);
+            Versions::load(node, i + 1).store(node, i);
         }
         if !commit.closing {
             return commit;
         }
         let closed = Commit { count: commit.count - usize::from(gap.is_some()), closing: false, ..commit };
-        closed.store_durably(m, at, Step::VersionedClose);
+        closed.store_durably(node, Step::VersionedClose);
         closed
     }
 
     /// As [`check`](Layout::check), of the entries whose keys `count`.
-    pub(super) fn check_those<M: Medium>(
-        m: &M,
-        at: u64,
+    pub(super) fn check_those(
+        node: BlockAt<'_, impl Medium>,
         range: KeyRange,
         counts: impl Fn(u64) -> bool,
         report: &mut dyn FnMut(Broken),
     ) -> Option<Checked> {
-        let commit = Commit::load(m, at);
+        let commit = Commit::load(node);
         if commit.count > SLOTS {
-            report(Broken::new(at + COMMIT, "N3: more entries than slots"));
+            report(node.broken(COMMIT, "N3: more entries than slots"));
             return None;
         }
         if commit.version > Commit::NEWEST {
-            report(Broken::new(at + COMMIT, "N3: a version that no change reaches"));
+            report(node.broken(COMMIT, "N3: a version that no change reaches"));
             return None;
         }
         // A shift begins only where there is room for its end.
-        if commit.count == SLOTS && !commit.closing && Self::gap(m, at, commit).is_some() {
-            report(Broken::new(at + COMMIT, "N3: a gap in a full node"));
+        if commit.count == SLOTS && !commit.closing && Self::gap(node, commit).is_some() {
+            report(node.broken(COMMIT, "N3: a gap in a full node"));
             return None;
         }
-        let mut all: Vec<Versions> = Self::all(m, at, commit).collect();
+        let mut all: Vec<Versions> = Self::all(node, commit).collect();
         let counting = all.iter().take_while(|entry| counts(entry.key)).count();
         if all[counting..].iter().any(|entry| counts(entry.key)) {
-            report(Broken::new(at + COMMIT, "N3: those that are not owned are the last ones"));
+            report(node.broken(COMMIT, "N3: those that are not owned are the last ones"));
             return None;
         }
         all.truncate(counting);
@@ -254,7 +253,7 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Versioned<SLOTS, I> {
             entry.start > commit.version || !range.contains(entry.key) || !follows
         };
         if let Some(i) = (0..all.len()).find(|&i| is_wrong(i)) {
-            report(Broken::new(entry_at(at, i), "N3: keys ascend, and of one key the last entry is there"));
+            report(node.broken(entry_at(i), "N3: keys ascend, and of one key the last entry is there"));
             return None;
         }
         let there = all.iter().filter(|entry| entry.is_there(commit.version));
@@ -273,76 +272,76 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Layout for Versioned<SLOTS,
         hints.get().0
     }
 
-    fn search<M: Medium>(m: &M, at: u64, hints: &Halves, key: u64) -> Result<usize, usize> {
-        let version = Commit::load(m, at).version;
-        let greater = partition(hints.get().1, |i| m.load(entry_at(at, i)) <= key);
-        match greater.checked_sub(1).map(|last| (last, Versions::load(m, at, last))) {
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
+        let version = Commit::load(*node).version;
+        let greater = partition(node.hints.get().1, |i| node.load(entry_at(i)) <= key);
+        match greater.checked_sub(1).map(|last| (last, Versions::load(*node, last))) {
             Some((last, entry)) if entry.key == key && entry.is_there(version) => Ok(last),
             _ => Err(greater),
         }
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, _hints: &Halves, place: usize) -> u64 {
-        m.load(entry_at(at, place) + 8)
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(entry_at(place) + 8)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, hints: &Halves, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
-        let version = Commit::load(m, at).version;
-        let all = (0..hints.get().1).map(|i| Versions::load(m, at, i));
+    fn entries(node: NodeAt<'_, Self, impl Medium>, (from, to): (u64, u64), out: &mut Vec<Entry>) -> usize {
+        let version = Commit::load(*node).version;
+        let all = (0..node.hints.get().1).map(|i| Versions::load(*node, i));
         let wanted = all.filter(|entry| entry.is_there(version) && (from..=to).contains(&entry.key));
         out.clear();
         out.extend(wanted.map(|entry| (entry.key, entry.value)));
         out.len()
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, hints: &Halves, New { low, next, .. }: New, entries: &[Entry], _zeroed: bool) {
-        m.store(at + NEXT, next);
-        m.store(at + LOW, low);
-        m.store(at + COMMIT, entries.len() as u64);
+    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, .. }: New) {
+        node.store(NEXT, next);
+        node.store(LOW, low);
+        node.store(COMMIT, entries.len() as u64);
         for (i, &(key, value)) in entries.iter().enumerate() {
-            m.store_pair(entry_at(at, i), [key, value]);
-            m.store_pair(entry_at(at, i) + 16, [0, NEVER]);
+            node.store_pair(entry_at(i), [key, value]);
+            node.store_pair(entry_at(i) + 16, [0, NEVER]);
         }
-        m.flush(at, entry_at(0, entries.len()), Step::NodeFill);
-        hints.set(entries.len(), entries.len());
+        node.flush(0, entry_at(entries.len()), Step::NodeFill);
+        node.hints.set(entries.len(), entries.len());
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, hints: &Halves, place: usize, (key, value): Entry) {
-        let commit = Commit::load(m, at);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, (key, value): Entry) {
+        let commit = Commit::load(*node);
         let next = commit.next(commit.count + 1);
-        Self::shift_in(m, at, commit, place, Versions { key, value, start: next.version, end: NEVER });
-        next.store(m, at);
-        hints.set(hints.get().0 + 1, next.count);
+        Self::shift_in(*node, commit, place, Versions { key, value, start: next.version, end: NEVER });
+        next.store(*node);
+        node.hints.set(node.hints.get().0 + 1, next.count);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, hints: &Halves, place: usize, value: u64) {
-        let commit = Commit::load(m, at);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        let commit = Commit::load(*node);
         let next = commit.next(commit.count + 1);
-        let old = Versions::load(m, at, place);
-        Self::shift_in(m, at, commit, place + 1, Versions { value, start: next.version, end: NEVER, ..old });
-        end(m, at, place, next.version);
-        next.store(m, at);
-        hints.set(hints.get().0, next.count);
+        let old = Versions::load(*node, place);
+        Self::shift_in(*node, commit, place + 1, Versions { value, start: next.version, end: NEVER, ..old });
+        end(*node, place, next.version);
+        next.store(*node);
+        node.hints.set(node.hints.get().0, next.count);
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, hints: &Halves, _range: KeyRange, place: usize) {
-        let commit = Commit::load(m, at);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, _range: KeyRange, place: usize) {
+        let commit = Commit::load(*node);
         let next = commit.next(commit.count);
-        end(m, at, place, next.version);
-        next.store(m, at);
-        hints.set(hints.get().0 - 1, next.count);
+        end(*node, place, next.version);
+        next.store(*node);
+        node.hints.set(node.hints.get().0 - 1, next.count);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &Halves, range: KeyRange) -> Result<(), Broken> {
-        let there = sound::<Self, M>(m, at, range)?.entries.len();
-        let commit = Self::repair(m, at, Commit::load(m, at));
-        hints.set(there, commit.count);
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        let there = sound::<Self>(*node, range)?.entries.len();
+        let commit = Self::repair(*node, Commit::load(*node));
+        node.hints.set(there, commit.count);
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        Self::check_those(m, at, range, |_| true, report)
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        Self::check_those(node, range, |_| true, report)
     }
 }
 

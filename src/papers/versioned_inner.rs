@@ -19,7 +19,7 @@ use crate::memory::Halves;
 use crate::node::layout::{Checked, Layout, New, sound};
 use crate::node::sorted::{Run, meta};
 use crate::node::space::{InPlace, SplitInPlace};
-use crate::node::{Entry, IndexKind, InnerOps, KeyRange, Node, WordNode, Words};
+use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, Node, NodeAt, WordNode, Words};
 use crate::search::partition;
 
 /// An inner node of `SLOTS` versioned entries of 32 bytes: a new child flushes every entry that it moves.
@@ -60,38 +60,43 @@ type Hints = Run<Halves>;
 /// The leaves, whose entries these are.
 type Leaf<const SLOTS: usize> = Versioned<SLOTS>;
 
+/// The node as a leaf.
+fn leaf<const SLOTS: usize, M: Medium>(node: NodeAt<'_, VersionedInner<SLOTS>, M>) -> NodeAt<'_, Leaf<SLOTS>, M> {
+    (*node).node(&node.hints.probe)
+}
+
 impl<const SLOTS: usize> VersionedInner<SLOTS> {
     /// Removes the first entry that has ended, and returns where it was; `None` if all entries are valid.
-    fn close<M: Medium>(m: &M, at: u64, hints: &Hints) -> Option<usize> {
-        let commit = Commit::load(m, at);
-        let ended = (0..commit.count).find(|&i| !Versions::load(m, at, i).is_there(commit.version))?;
+    fn close(node: NodeAt<'_, Self, impl Medium>) -> Option<usize> {
+        let commit = Commit::load(*node);
+        let ended = (0..commit.count).find(|&i| !Versions::load(*node, i).is_there(commit.version))?;
         // Otherwise an entry that is there twice would be taken for one that makes room, to the right.
-        Commit { closing: true, ..commit }.store_durably(m, at, Step::VersionedClose);
+        Commit { closing: true, ..commit }.store_durably(*node, Step::VersionedClose);
         // Crash: one entry is there twice, or is not whole. Recovery goes on.
         for i in ended + 1..commit.count {
-            Versions::load(m, at, i).store(m, at, i - 1);
+            Versions::load(*node, i).store(*node, i - 1);
         }
         let closed = Commit { count: commit.count - 1, ..commit };
-        closed.store_durably(m, at, Step::VersionedClose);
-        hints.probe.set(hints.probe.get().0, closed.count);
+        closed.store_durably(*node, Step::VersionedClose);
+        node.hints.probe.set(node.hints.probe.get().0, closed.count);
         Some(ended)
     }
 
     /// Makes room for an entry if the node is full, and returns where this place is then.
-    fn make_room<M: Medium>(m: &M, at: u64, hints: &Hints, place: usize) -> usize {
-        let full = hints.probe.get().1 == SLOTS;
-        let closed = if full { Self::close(m, at, hints) } else { None };
+    fn make_room(node: NodeAt<'_, Self, impl Medium>, place: usize) -> usize {
+        let full = node.hints.probe.get().1 == SLOTS;
+        let closed = if full { Self::close(node) } else { None };
         place - usize::from(closed.is_some_and(|ended| ended < place))
     }
 
     /// Keeps the first `count` entries; durable when it returns.
-    fn truncate<M: Medium>(m: &M, at: u64, hints: &Hints, count: usize) {
-        let commit = Commit::load(m, at);
+    fn truncate(node: NodeAt<'_, Self, impl Medium>, count: usize) {
+        let commit = Commit::load(*node);
         if count < commit.count {
-            Commit { count, ..commit }.store_durably(m, at, Step::VersionedTruncate);
+            Commit { count, ..commit }.store_durably(*node, Step::VersionedTruncate);
         }
-        let valid = (0..count).filter(|&i| Versions::load(m, at, i).is_there(commit.version)).count();
-        hints.probe.set(valid, count);
+        let valid = (0..count).filter(|&i| Versions::load(*node, i).is_there(commit.version)).count();
+        node.hints.probe.set(valid, count);
     }
 }
 
@@ -100,13 +105,13 @@ impl<const SLOTS: usize> Layout for VersionedInner<SLOTS> {
     type Node = Self;
     type Hints = Hints;
 
-    fn level<M: Medium>(m: &M, at: u64) -> Result<u16, Broken> {
-        let word = m.load(at + META);
+    fn level(node: BlockAt<'_, impl Medium>) -> Result<u16, Broken> {
+        let word = node.load(META);
         let level = (word >> 16) as u16;
         if word == meta::<Self>(level) {
             Ok(level)
         } else {
-            Err(Broken::new(at + META, "N1: not a node of the tree's layout"))
+            Err(node.broken(META, "N1: not a node of the tree's layout"))
         }
     }
 
@@ -115,79 +120,79 @@ impl<const SLOTS: usize> Layout for VersionedInner<SLOTS> {
         hints.probe.get().0
     }
 
-    fn search<M: Medium>(m: &M, at: u64, hints: &Hints, key: u64) -> Result<usize, usize> {
-        Leaf::<SLOTS>::search(m, at, &hints.probe, key)
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
+        Leaf::<SLOTS>::search(leaf(node), key)
     }
 
     #[inline]
-    fn value<M: Medium>(m: &M, at: u64, hints: &Hints, place: usize) -> u64 {
-        Leaf::<SLOTS>::value(m, at, &hints.probe, place)
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        Leaf::<SLOTS>::value(leaf(node), place)
     }
 
-    fn entries<M: Medium>(m: &M, at: u64, hints: &Hints, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
-        Leaf::<SLOTS>::entries(m, at, &hints.probe, keys, out)
+    fn entries(node: NodeAt<'_, Self, impl Medium>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+        Leaf::<SLOTS>::entries(leaf(node), keys, out)
     }
 
-    fn fill<M: Medium>(m: &M, at: u64, hints: &Hints, new: New, entries: &[Entry], zeroed: bool) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
         // Flushed with the header.
-        m.store(at + META, meta::<Self>(new.level));
-        hints.set_level(new.level);
-        Leaf::<SLOTS>::fill(m, at, &hints.probe, new, entries, zeroed);
+        node.store(META, meta::<Self>(new.level));
+        node.hints.set_level(new.level);
+        Leaf::<SLOTS>::fill(leaf(node), new);
     }
 
-    fn insert<M: Medium>(m: &M, at: u64, hints: &Hints, place: usize, new: Entry) {
-        let place = Self::make_room(m, at, hints, place);
-        Leaf::<SLOTS>::insert(m, at, &hints.probe, place, new);
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, new: Entry) {
+        let place = Self::make_room(node, place);
+        Leaf::<SLOTS>::insert(leaf(node), place, new);
     }
 
-    fn update<M: Medium>(m: &M, at: u64, hints: &Hints, place: usize, value: u64) {
-        let place = Self::make_room(m, at, hints, place);
-        if hints.probe.get().1 < SLOTS {
-            Leaf::<SLOTS>::update(m, at, &hints.probe, place, value);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
+        let place = Self::make_room(node, place);
+        if node.hints.probe.get().1 < SLOTS {
+            Leaf::<SLOTS>::update(leaf(node), place, value);
         } else {
-            m.store(entry_at(at, place) + 8, value);
-            m.flush(entry_at(at, place) + 8, 8, Step::VersionedReplace);
+            node.store(entry_at(place) + 8, value);
+            node.flush(entry_at(place) + 8, 8, Step::VersionedReplace);
         }
     }
 
-    fn remove<M: Medium>(m: &M, at: u64, hints: &Hints, range: KeyRange, place: usize) {
-        Leaf::<SLOTS>::remove(m, at, &hints.probe, range, place);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, place: usize) {
+        Leaf::<SLOTS>::remove(leaf(node), range, place);
     }
 
-    fn recover<M: Medium>(m: &M, at: u64, hints: &Hints, range: KeyRange) -> Result<(), Broken> {
-        hints.set_level(Self::level(m, at)?);
-        sound::<Self, M>(m, at, range)?;
-        let count = Leaf::<SLOTS>::repair(m, at, Commit::load(m, at)).count;
-        let owned = (0..count).take_while(|&i| range.contains(Versions::load(m, at, i).key));
-        Self::truncate(m, at, hints, owned.count());
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
+        node.hints.set_level(Self::level(*node)?);
+        sound::<Self>(*node, range)?;
+        let count = Leaf::<SLOTS>::repair(*node, Commit::load(*node)).count;
+        let owned = (0..count).take_while(|&i| range.contains(Versions::load(*node, i).key));
+        Self::truncate(node, owned.count());
         Ok(())
     }
 
-    fn check<M: Medium>(m: &M, at: u64, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        Leaf::<SLOTS>::check_those(m, at, range, |key| range.contains(key), report)
+    fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        Leaf::<SLOTS>::check_those(node, range, |key| range.contains(key), report)
     }
 }
 
 impl<const SLOTS: usize> SplitInPlace for VersionedInner<SLOTS> {
-    fn prefill<M: Medium>(m: &M, at: u64, hints: &Hints, _wider: KeyRange, entries: &[Entry]) {
-        while hints.probe.get().1 + entries.len() > SLOTS && Self::close(m, at, hints).is_some() {}
-        let commit = Commit::load(m, at);
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, _wider: KeyRange, entries: &[Entry]) {
+        while node.hints.probe.get().1 + entries.len() > SLOTS && Self::close(node).is_some() {}
+        let commit = Commit::load(*node);
         let there = (commit.count..SLOTS).zip(entries);
         // Durable one by one. Crash: entries that do not count.
         let added =
-            there.map(|(i, &(key, value))| Versions { key, value, start: 0, end: NEVER }.store(m, at, i)).count();
+            there.map(|(i, &(key, value))| Versions { key, value, start: 0, end: NEVER }.store(*node, i)).count();
         // Crash: entries that are not owned yet. No flush: the link that commits is in this line, and comes after the
         // caller's fence.
         let more = Commit { count: commit.count + added, ..commit };
-        more.store_unflushed(m, at);
-        hints.probe.set(hints.probe.get().0 + added, more.count);
+        more.store_unflushed(*node);
+        node.hints.probe.set(node.hints.probe.get().0 + added, more.count);
     }
 
-    fn truncate_after_split<M: Medium>(m: &M, at: u64, hints: &Hints, &border: &u64, _moved: &[Entry]) {
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, &border: &u64, _moved: &[Entry]) {
         // Crash: entries that are not owned. They must not count when a shift begins: it would end in the last one, and
         // recovery would find a gap in a full node.
-        let stays = partition(hints.probe.get().1, |i| m.load(entry_at(at, i)) < border);
-        Self::truncate(m, at, hints, stays);
+        let stays = partition(node.hints.probe.get().1, |i| node.load(entry_at(i)) < border);
+        Self::truncate(node, stays);
     }
 }
 
@@ -197,9 +202,9 @@ impl<const SLOTS: usize> InnerOps for VersionedInner<SLOTS> {
         hints.level()
     }
 
-    fn floor<M: Medium>(m: &M, at: u64, hints: &Hints, key: u64) -> Option<usize> {
-        let version = Commit::load(m, at).version;
-        let (Ok(place) | Err(place)) = Self::search(m, at, hints, key).map(|place| place + 1);
-        (0..place).rev().find(|&i| Versions::load(m, at, i).is_there(version))
+    fn floor(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Option<usize> {
+        let version = Commit::load(*node).version;
+        let (Ok(place) | Err(place)) = Self::search(node, key).map(|place| place + 1);
+        (0..place).rev().find(|&i| Versions::load(*node, i).is_there(version))
     }
 }

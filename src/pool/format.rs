@@ -1,6 +1,22 @@
 //! The superblock, and the geometry that follows from it.
 //!
-//! The map of the file, the words of the superblock and the invariants S1 to S4 are in `docs/design.md`, section 2.
+//! ```text
+//! 0       superblock A ─┐ twins: the same content, written one after the other
+//! 1024    marker        │ what the file says about its journal, if it has one
+//! 2048    32 lines      │ zeros, on which the costs of persisting are measured
+//! 4096    superblock B ─┘
+//! 8192    roots         the first 16, of 256 bytes each
+//! 12288   segment table one word for each of the first 512 segments
+//! 16384   segments      segment n starts at n times their size; those in which the header lies hold nothing else
+//! ```
+//!
+//! ```text
+//! line 0  | magic | version 32, line size 16, order 16 | compat | ro-compat | incompat | uuid | uuid | segment size |
+//! line 1  | 0 | capacity | session | space | boot | marked | 0 | checksum |
+//! ```
+//!
+//! The first diagram is the map of the file, the second one the superblock. The invariants S1 to S4 are in
+//! `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, MEASURED, Medium, Step};

@@ -1,6 +1,13 @@
 //! Redo lists: a set of words in the pool changes durably all or none.
 //!
-//! The lines of a list, the invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
+//! ```text
+//! 4608    list 0 ─ list 6, 512 bytes each
+//! line 0  | tag | CRC-32 of sequence, number and words | offset, word | offset, word | offset, word |
+//! line n  | tag | 0                                    | offset, word | offset, word | offset, word |
+//! tag     | sequence 55 | number of words 8 | live 1 |          number and live: in line 0 only
+//! ```
+//!
+//! The invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
 
 use super::PoolState;
 use super::format::{LISTS, Superblock, crc_of_few};

@@ -12,9 +12,9 @@ use crate::pool::{Pool, PoolState};
 #[non_exhaustive]
 pub struct Metrics {
     /// Bytes that the pool takes: the header, and the parts of segments that its trees have. As
-    /// [`Stat::used`](crate::Stat::used).
+    /// [`Stat::used`](crate::stat::Stat::used).
     pub used: u64,
-    /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::Stat::available).
+    /// Bytes that it may take beside these, up to its capacity. As [`Stat::available`](crate::stat::Stat::available).
     ///
     /// What was removed is free when the segment that it lay in holds nothing any more. What an open
     /// [snapshot](crate::Snapshot) sees stays in `used` until that is dropped. The file has what is free for somewhat

@@ -1,5 +1,6 @@
 //! The pool: one file (or other medium) that holds named trees.
 
+pub(crate) mod access;
 pub(crate) mod blocks;
 mod catalog;
 mod compacted;

@@ -87,7 +87,7 @@ impl Leaf {
         let reading = if without == Without::Pin { reading.unpinned() } else { reading };
         let version = self.shadow.lock.optimistic_read();
         let at = self.slot.load(Ordering::Relaxed);
-        self.shadow.lock.validate(version).then(|| reading.reader.read(at).unwrap())
+        self.shadow.lock.validate(version).then(|| reading.pool.read_record(at).unwrap())
     }
 }
 

@@ -75,7 +75,7 @@ impl Options {
     /// is not used any more goes back to the file system. For an existing pool, a larger capacity is its capacity from
     /// now on; a smaller one changes nothing. The least is 64 KiB with segments of 16 KiB and more.
     ///
-    /// This limits the bytes in use, which are [`Stat::used`](crate::Stat::used). The file may have some more
+    /// This limits the bytes in use, which are [`Stat::used`](crate::stat::Stat::used). The file may have some more
     /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the
     /// rest of a page of which a part is in use (in memory, of a huge page); what was given back and has not gone back
     /// to the file system yet (with a [journal](Self::journal), until a checkpoint; after a crash, until the next
@@ -98,8 +98,8 @@ impl Options {
     /// than that, from a short file, beside a thousand others.
     ///
     /// Addresses take neither memory nor space on the disk. They do not limit the pool, as [`capacity`](Self::capacity)
-    /// does, and [`Stat::available`](crate::Stat::available) does not count them. On systems other than Linux, where a
-    /// file is as long as it may become when it is opened, this does nothing.
+    /// does, and [`Stat::available`](crate::stat::Stat::available) does not count them. On systems other than Linux,
+    /// where a file is as long as it may become when it is opened, this does nothing.
     ///
     /// [`open`](Self::open) is refused with [`ErrorKind::Io`] if the process does not have so many.
     pub fn addresses(mut self, bytes: u64) -> Self {
@@ -208,7 +208,7 @@ impl Options {
     /// needs none.
     ///
     /// The ways on give something up for good: ask for one when an error has named it, and not always.
-    /// [`JournalStat::recovered`](crate::JournalStat::recovered) says what was given up.
+    /// [`JournalStat::recovered`](crate::stat::JournalStat::recovered) says what was given up.
     ///
     /// # Crash consistency
     ///

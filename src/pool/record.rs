@@ -1,10 +1,15 @@
 //! One record: where it may lie, and how its bytes are read.
 //!
-//! The words of a record and the invariants V1 and V2 are in `docs/design.md`, section 2.
+//! ```text
+//! | length 32, CRC-32 of the bytes 32 | bytes, padded with zeros to whole words |
+//! ```
+//!
+//! The invariants V1 and V2 are in `docs/design.md`, section 2.
 
 use crate::delay::delay;
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium};
+use crate::pool::access::Access;
 use crate::pool::segments::{SegmentKind, Segments};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -60,21 +65,6 @@ pub(crate) enum Location {
     Extent(u32, u32, u64),
 }
 
-/// Reads the records of a tree. It does not keep them from being used again: see [`Reading`](super::records::Reading).
-pub(crate) struct RecordReader<'r, M: Medium> {
-    pub(crate) m: &'r M,
-    pub(crate) segments: &'r Segments,
-    pub(crate) tree: u16,
-}
-
-impl<M: Medium> Clone for RecordReader<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Medium> Copy for RecordReader<'_, M> {}
-
 /// The location of the record at `at`, if it can be a record of the tree.
 #[inline]
 pub(crate) fn locate(segments: &Segments, tree: u16, at: u64) -> Option<Location> {
@@ -97,22 +87,24 @@ fn locate_extent(segments: &Segments, tree: u16, at: u64, segment: u32) -> Optio
     whole.then(|| Location::Extent(segment, segment + unit, u64::from(unit) * segments.size()))
 }
 
-impl<M: Medium> RecordReader<'_, M> {
+/// Reading the records of the tree. Nothing here keeps them from being used again: see
+/// [`Reading`](super::records::Reading).
+impl<M: Medium> Access<'_, M> {
     /// The length of the record at `at`.
     #[inline(always)]
-    pub(crate) fn len(self, at: u64) -> Result<u64, Broken> {
+    pub(crate) fn record_len(self, at: u64) -> Result<u64, Broken> {
         if let Some(Location::Block(_, bytes)) = locate(self.segments, self.tree, at) {
             let len = self.m.load(at) & 0xffff_ffff;
             if len <= bytes - HEADER {
                 return Ok(len);
             }
         }
-        self.len_of_extent(at)
+        self.extent_len(at)
     }
 
     #[cold]
     #[inline(never)]
-    fn len_of_extent(self, at: u64) -> Result<u64, Broken> {
+    fn extent_len(self, at: u64) -> Result<u64, Broken> {
         match locate(self.segments, self.tree, at) {
             Some(Location::Extent(segment, end, bytes)) => {
                 let len = self.m.load(at) & 0xffff_ffff;
@@ -136,7 +128,7 @@ impl<M: Medium> RecordReader<'_, M> {
 
     /// Prefetches the record at `at`, as far as a short key and a short value reach. There need not be one.
     #[inline]
-    pub(crate) fn prefetch(self, at: u64) {
+    pub(crate) fn prefetch_record(self, at: u64) {
         let Some(segment) = self.segments.of(at) else { return };
         if let Some((unit, _)) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
             let line_of = |at: u64| self.m.hint(at / LINE * LINE, LINE, Hint::Soon);
@@ -153,7 +145,7 @@ impl<M: Medium> RecordReader<'_, M> {
 
     /// Copies bytes of the record at `at`, from the byte `from` on. The record has as many.
     #[inline]
-    pub(crate) fn copy(self, at: u64, from: u64, out: &mut [u8]) {
+    pub(crate) fn copy_record(self, at: u64, from: u64, out: &mut [u8]) {
         // The pool is read in whole words.
         let skip = (from % 8) as usize;
         let mut next = at + HEADER + from - skip as u64;
@@ -174,21 +166,21 @@ impl<M: Medium> RecordReader<'_, M> {
     }
 
     /// The bytes of the record at `at`.
-    pub(crate) fn read(self, at: u64) -> Result<Vec<u8>, Broken> {
-        let len = self.len(at)?;
+    pub(crate) fn read_record(self, at: u64) -> Result<Vec<u8>, Broken> {
+        let len = self.record_len(at)?;
         delay();
-        Ok(self.bytes(at, 0, len))
+        Ok(self.record_bytes(at, 0, len))
     }
 
     /// Bytes of the record at `at`, from the byte `from` on. The record has as many.
-    pub(crate) fn bytes(self, at: u64, from: u64, len: u64) -> Vec<u8> {
+    pub(crate) fn record_bytes(self, at: u64, from: u64, len: u64) -> Vec<u8> {
         let mut words = [[0; 8]; SHORT];
-        if let Some(bytes) = self.load(at, (from, len), &mut words) {
+        if let Some(bytes) = self.load_record(at, (from, len), &mut words) {
             // Allocating zeros would take twice as long.
             return words.as_flattened()[bytes].to_vec();
         }
         let mut bytes = vec![0; len as usize];
-        self.copy(at, from, &mut bytes);
+        self.copy_record(at, from, &mut bytes);
         bytes
     }
 
@@ -196,27 +188,27 @@ impl<M: Medium> RecordReader<'_, M> {
     /// The copy is on the stack if it is short. `read` gets no reference to the pool, where the bytes could be changed
     /// through another slot of a damaged tree, or by another process.
     #[inline]
-    pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn with_record<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
         let mut words = [[0; 8]; SHORT];
-        match self.load(at, part, &mut words) {
+        match self.load_record(at, part, &mut words) {
             Some(bytes) => read(&words.as_flattened()[bytes]),
-            None => self.with_long_part(at, part, read),
+            None => self.with_long_record(at, part, read),
         }
     }
 
     #[inline(never)]
-    fn with_long_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_long_record<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
         let mut words = [[0; 8]; LONGER];
-        match self.load(at, part, &mut words) {
+        match self.load_record(at, part, &mut words) {
             Some(bytes) => read(&words.as_flattened()[bytes]),
-            None => read(&self.bytes(at, part.0, part.1)),
+            None => read(&self.record_bytes(at, part.0, part.1)),
         }
     }
 
     /// Loads the words of the record at `at` in which a part of it lies: `len` bytes from the byte `from` on. Returns
     /// where these bytes are in the words; `None` if there is no room for them.
     #[inline]
-    pub(crate) fn load(self, at: u64, (from, len): (u64, u64), words: &mut [[u8; 8]]) -> Option<Range<usize>> {
+    pub(crate) fn load_record(self, at: u64, (from, len): (u64, u64), words: &mut [[u8; 8]]) -> Option<Range<usize>> {
         let skip = from % 8;
         let bytes = skip as usize..(skip + len) as usize;
         let first = at + HEADER + from - skip;
@@ -235,14 +227,14 @@ impl<M: Medium> RecordReader<'_, M> {
     }
 
     /// Checks the record's length and checksum.
-    pub(crate) fn check(self, at: u64) -> Result<(), Broken> {
-        let len = self.len(at)?;
+    pub(crate) fn check_record(self, at: u64) -> Result<(), Broken> {
+        let len = self.record_len(at)?;
         // Read piece by piece: in a damaged pool, a record may claim a length for which there are no bytes.
         let mut hasher = crc32fast::Hasher::new();
         let mut piece = [0; 4096];
         for from in (0..len).step_by(piece.len()) {
             let bytes = &mut piece[..(len - from).min(4096) as usize];
-            self.copy(at, from, bytes);
+            self.copy_record(at, from, bytes);
             hasher.update(bytes);
         }
         if u64::from(hasher.finalize()) == self.m.load(at) >> 32 {

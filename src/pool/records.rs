@@ -13,10 +13,11 @@
 use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
+use crate::pool::access::Access;
 use crate::pool::blocks::Blocks;
 use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
 use crate::pool::patience::{YIELDS, give_way};
-use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordReader, RecordSet, class_for, class_sizes, locate};
+use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordSet, class_for, class_sizes, locate};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
 use crate::version;
 use std::collections::HashSet;
@@ -127,7 +128,7 @@ impl Records {
     /// Copies a record to another block of its class, if there is one. Returns where it is, and how long
     /// it is in bytes. Flushed, but not fenced. Nobody changes the record meanwhile.
     pub(crate) fn copy<M: Medium>(&self, m: &M, segments: &Segments, at: u64) -> Result<Option<(u64, u64)>, Broken> {
-        let size = HEADER + RecordReader { m, segments, tree: self.tree }.len(at)?.next_multiple_of(8);
+        let size = HEADER + Access { m, segments, tree: self.tree }.record_len(at)?.next_multiple_of(8);
         let Some(Location::Block(class, _)) = locate(segments, self.tree, at) else { return Ok(None) };
         let Some(block) = self.classes[usize::from(class)].take_to_move(m, segments) else { return Ok(None) };
         // As in `store`: a late reader of the block must see the change that made it free.
@@ -201,8 +202,8 @@ impl Records {
     /// Starts a reading. Records that slots point to from now on stay as they are until it ends.
     #[inline]
     pub(crate) fn reading<'r, M: Medium>(&'r self, m: &'r M, segments: &'r Segments) -> Reading<'r, M> {
-        let reader = RecordReader { m, segments, tree: self.tree };
-        Reading { records: self, reader, pin: Some(self.epochs.pin()), staying: None }
+        let pool = Access { m, segments, tree: self.tree };
+        Reading { records: self, pool, pin: Some(self.epochs.pin()), staying: None }
     }
 
     /// Gives back the space of a record to which no slot ever pointed.
@@ -333,7 +334,7 @@ impl<M: Medium> Words<'_, M> {
 /// the reader began, or later.
 pub(crate) struct Reading<'r, M: Medium> {
     records: &'r Records,
-    pub(crate) reader: RecordReader<'r, M>,
+    pub(crate) pool: Access<'r, M>,
     /// Present until the reader is dropped.
     pin: Option<Pin<'r>>,
     /// Present if the reader outlasts a call.
@@ -356,7 +357,7 @@ impl<M: Medium> Reading<'_, M> {
 
     /// Copies the bytes of the record at `at`, ends this reader, and then applies `read` to the copy.
     pub(crate) fn with<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Broken> {
-        let len = self.reader.len(at)?;
+        let len = self.pool.record_len(at)?;
         delay();
         Ok(self.with_part(at, (0, len), read))
     }
@@ -364,8 +365,8 @@ impl<M: Medium> Reading<'_, M> {
     /// Copies a part of the record at `at`, ends this reader, and then applies `read` to the copy. `part` is where the
     /// part begins in the record, and its length in bytes.
     pub(crate) fn with_part<R>(self, at: u64, part: (u64, u64), read: impl FnOnce(&[u8]) -> R) -> R {
-        let reader = self.reader;
-        reader.with_part(at, part, |bytes| {
+        let pool = self.pool;
+        pool.with_record(at, part, |bytes| {
             drop(self);
             read(bytes)
         })
@@ -376,7 +377,7 @@ impl<M: Medium> Drop for Reading<'_, M> {
     #[inline]
     fn drop(&mut self) {
         // Not in a forked child: the pool belongs to its parent.
-        let RecordReader { m, segments, .. } = self.reader;
+        let Access { m, segments, .. } = self.pool;
         if self.pin.take().is_some_and(Pin::leave) && !m.forked() {
             self.records.collect(m, segments);
         }
@@ -425,9 +426,9 @@ mod tests {
         for len in (0..200).chain([1015, 1016, 1017, 4088, 4089, 9000]) {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
             let at = records.write(&m, &segments, &[&bytes]).unwrap();
-            assert_eq!(records.reading(&m, &segments).reader.read(at).unwrap(), bytes);
+            assert_eq!(records.reading(&m, &segments).pool.read_record(at).unwrap(), bytes);
             assert!(records.reading(&m, &segments).with(at, |read| read == bytes).unwrap());
-            records.reading(&m, &segments).reader.check(at).unwrap();
+            records.reading(&m, &segments).pool.check_record(at).unwrap();
             records.retire(&m, &segments, [at]);
         }
         // Everything was given back, so the record fits again and again.
@@ -467,12 +468,12 @@ mod tests {
         let (m, segments, records) = pool();
         let at = records.write(&m, &segments, &[b"hello"]).unwrap();
         for wrong in [0, at + 8, at + 1, u64::MAX, segments.start(7)] {
-            assert!(records.reading(&m, &segments).reader.read(wrong).is_err(), "{wrong}");
+            assert!(records.reading(&m, &segments).pool.read_record(wrong).is_err(), "{wrong}");
         }
         m.store(at, u64::MAX);
-        assert!(records.reading(&m, &segments).reader.read(at).is_err());
+        assert!(records.reading(&m, &segments).pool.read_record(at).is_err());
         m.store(at, 3);
-        assert!(records.reading(&m, &segments).reader.check(at).is_err());
-        assert!(matches!(Records::new(&segments, 1).reading(&m, &segments).reader.read(at), Err(Broken { .. })));
+        assert!(records.reading(&m, &segments).pool.check_record(at).is_err());
+        assert!(matches!(Records::new(&segments, 1).reading(&m, &segments).pool.read_record(at), Err(Broken { .. })));
     }
 }

@@ -29,9 +29,9 @@ pub struct Report {
     pub damaged_twin: Option<u64>,
     /// Every broken invariant, with its offset.
     pub violations: Vec<Broken>,
-    /// Trees that were not checked, because [`Pool::check`](crate::Pool::check) does not know their layout with this
-    /// number of slots, and they are not open. Open them with their types, before it or for
-    /// [`PTree::check`](crate::PTree::check) or [`Map::check`](crate::Map::check).
+    /// Trees that were not checked, because this program has no check for their layout with this number of slots:
+    /// [`Pool::check`](crate::Pool::check) says which it has. [Name](crate::Pool::name_layout) the layouts before, open
+    /// the trees with their types, or let `bristlecone check` look, which has the checks of all layouts of this crate.
     pub unchecked: Vec<TreeInfo>,
 }
 
@@ -41,7 +41,7 @@ pub struct Report {
 pub enum Verdict {
     /// All was checked, and no invariant is broken.
     Clean,
-    /// No invariant is broken in what was checked, and not all was checked.
+    /// No invariant is broken in what was checked, and not all was checked: see [`Report::unchecked`].
     Unchecked,
     /// An invariant is broken.
     Damaged,

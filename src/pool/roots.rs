@@ -1,7 +1,20 @@
 //! Named roots: where each tree begins.
 //!
-//! The words of a root entry, what each of them commits, and the invariants R1 and R2 are in `docs/design.md`, section
-//! 2.
+//! ```text
+//! 0    state: 0 free, else "live" and the CRC of layout, kinds and name     ── commit of create and drop
+//! 8    layout: node layout 16, slots 32, index 16
+//! 16   kinds: of keys 32, of values 32
+//! 24   head: the leftmost leaf                                              ── commit of clear and bulk_load
+//! 32   index: the persistent index's root, 0 = none                         ── commit of growing and shrinking
+//! 40   closed: the close record, 0 = the tree was open since                ── commit of close and open
+//! 48   closed, its length in words 32, its CRC 32
+//! 56   length of the name 32, whether kinds have names of their own 1, whether the layout is not the crate's 1
+//! 64   the name, up to 120 bytes
+//! 184  the hash of the layout's name (FNV-1a), if the layout is not the crate's
+//! 192  the names of the kinds of keys and of values, up to 32 bytes each, if they have any
+//! ```
+//!
+//! The invariants R1 and R2 are in `docs/design.md`, section 2.
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::kind::{Kinds, OwnName};

@@ -1,6 +1,13 @@
 //! The segment table: the only persistent allocation metadata.
 //!
-//! The word of an entry, the invariants T1 to T5 and the steps P1 to P9 are in `docs/space.md`.
+//! ```text
+//! entry   | kind 4 | length 9 | check 8 | tree 16 | unit 27 |
+//! kind    free, leaf, inner, record, extent, rest of an extent, roots
+//! length  of the part of the segment that is in use, in 512ths of the segment, minus one
+//! unit    the size of a block, in words; of an extent, how many segments it has; of roots, their position among these
+//! ```
+//!
+//! The invariants T1 to T5 and the steps P1 to P9 are in `docs/space.md`.
 
 mod entry;
 mod giving;
@@ -65,14 +72,21 @@ pub(crate) struct Grown {
 impl Segments {
     /// Reads the table.
     pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Fault> {
+        let mut segments = Self::empty(geometry, m.facts().len, m.accessible())?;
+        segments.read(m)?;
+        Ok(segments)
+    }
+
+    /// A table without entries, for a medium with so many bytes, of which so many can be accessed.
+    fn empty(geometry: Geometry, len: u64, accessible: u64) -> Result<Self, Fault> {
         let shift = geometry.segment.trailing_zeros();
         // The words of more would themselves take many addresses. Each segment in use takes a step of the capacity. So
         // there are no more of them, and some that are free, because an extent needs neighbours.
         const MANY: u64 = 1 << 20;
         let many = MANY.min((geometry.capacity / geometry.step()).saturating_mul(8));
-        let most = many.max((m.accessible() >> shift) * 2);
+        let most = many.max((accessible >> shift) * 2);
         // The last one may not be whole, in a file that is too short.
-        let count = m.facts().len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
+        let count = len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
         let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);
         let state = State {
             unused: 0,
@@ -83,9 +97,14 @@ impl Segments {
             used: HEADER,
             collapsed: None,
         };
-        let mut segments = Self { geometry, shift, words: zeroed()?, positions: zeroed()?, state: Mutex::new(state) };
-        segments.read(m)?;
-        Ok(segments)
+        Ok(Self { geometry, shift, words: zeroed()?, positions: zeroed()?, state: Mutex::new(state) })
+    }
+
+    /// The table of a pool that has no segments, for tests of nodes, which do not look at it.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        let geometry = Geometry { segment: *Geometry::SEGMENTS.start(), capacity: HEADER };
+        Self::empty(geometry, HEADER, HEADER).expect("memory for a small table")
     }
 
     fn read<M: Medium>(&mut self, m: &M) -> Result<(), Fault> {

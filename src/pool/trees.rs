@@ -7,7 +7,7 @@ use super::format::Superblock;
 use super::naming::{NameChange, NoVisit};
 use super::patience::Patience;
 use super::roots::{self, Root, Signature};
-use super::{Compacted, Measured, PoolState, Report};
+use super::{Compacted, Measured, PoolState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
@@ -37,9 +37,6 @@ pub(crate) trait AnyTree: Any {
 
     /// Moves what lies in sparse segments.
     fn compact(&self) -> Result<Compacted, Fault>;
-
-    /// Checks the tree as it lies in the pool.
-    fn check(&self, report: &mut Report);
 }
 
 impl<M: Medium> PoolState<M> {

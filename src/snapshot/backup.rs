@@ -82,7 +82,7 @@ impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
             item?.map_err(|fault| failed = Some(snapshot.pool.error(fault))).ok()
         };
         let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), |value, write| {
-            write(value.encoded());
+            write(value.lent());
             Ok(())
         });
         let loaded = to.state.named(loaded);

@@ -8,7 +8,7 @@ mod range;
 pub use backup::Backup;
 pub use range::SnapshotRange;
 
-use crate::codec::{self, Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, PrefixOf, Value};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
@@ -17,7 +17,8 @@ use crate::medium::{Mapped, Medium};
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::{KeyOf, Table, TreeKeysOf, interval, tree_in, with_prefix};
-use crate::tree::{Item, LeafEntries, MapKeys, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Form, Item, LeafEntries, TreeKeys, TreeNode, TreeState};
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -117,7 +118,7 @@ impl<M: Medium> Snapshot<M> {
         let tree = self.tree(table)?;
         let key = T::Key::encode(key);
         let reading = tree.reading();
-        let word = tree.get_at(<T::Key as Key>::Form::encoded(&key), self.instant, reading.as_ref());
+        let word = tree.get_at(key.borrow(), self.instant, reading.as_ref());
         let value = |word| TreeKeysOf::<T, M>::stored_value(word, reading.as_ref(), T::Value::KIND);
         let value = word.and_then(|word| word.map(value).transpose());
         let decode = |value| codec::decode(value, || tree.name());
@@ -132,7 +133,7 @@ impl<M: Medium> Snapshot<M> {
     pub fn contains_key<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<bool> {
         let tree = self.tree(table)?;
         let key = T::Key::encode(key);
-        let word = tree.get_at(<T::Key as Key>::Form::encoded(&key), self.instant, tree.reading().as_ref());
+        let word = tree.get_at(key.borrow(), self.instant, tree.reading().as_ref());
         self.pool.named(self.still_there(word).map(|word| word.is_some()))
     }
 

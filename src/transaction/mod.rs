@@ -16,20 +16,21 @@ mod waiting;
 pub use batch::WriteBatch;
 pub use scan::Scan;
 
-use crate::codec::{self, Key, MapForm, PrefixOf, Value};
+use crate::codec::{self, Key, PrefixOf, Value};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
 use crate::medium::{Mapped, Medium};
 use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
 use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
-use crate::stored::{Encoded, KEY_MAX, Stored};
+use crate::raw::{KEY_MAX, Raw};
 use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
-use crate::tree::{AnyPart, MapKeys, News, PartOf, TreePart, check_len};
+use crate::tree::{AnyPart, Form, News, PartOf, TreePart, check_len};
 use backoff::Backoff;
 use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -268,10 +269,10 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(self.stored(table, key)?.is_some())
     }
 
-    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Stored>> {
+    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Raw>> {
         let number = self.part_number(table)?;
         let key = T::Key::encode(key);
-        let stored = self.read_in::<TreeKeysOf<T, M>, _>(number, |part| part.get(<T::Key as Key>::Form::encoded(&key)));
+        let stored = self.read_in::<TreeKeysOf<T, M>, _>(number, |part| part.get(key.borrow()));
         self.pool.named(stored)
     }
 
@@ -283,7 +284,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
     pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
         let value = self.pool.named(codec::encode::<T::Value>(value, || table.tree().name()))?;
-        self.put(table, key, Some(value.encoded()))
+        self.put(table, key, Some(value.lent()))
     }
 
     /// Removes a key, if it is there when the transaction is committed.
@@ -372,7 +373,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     }
 
     /// Reads in a part, and then makes sure that all that was read belongs to one moment (X1).
-    fn read_in<K: MapKeys, R>(
+    fn read_in<K: Form, R>(
         &mut self,
         number: usize,
         read: impl FnOnce(&mut (dyn PartOf<K> + 't)) -> Result<R, Fault>,
@@ -409,11 +410,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(())
     }
 
-    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Encoded<'_>>) -> Result<()> {
+    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Raw<&[u8]>>) -> Result<()> {
         let number = self.find_part(table)?;
         let key = T::Key::encode(key);
-        let key = <T::Key as Key>::Form::encoded(&key);
-        let len = TreeKeysOf::<T, M>::len(key);
+        let key = key.borrow();
+        let len = size_of_val(key);
         if let Some(value) = value {
             let checked = if len > KEY_MAX {
                 Err(ErrorKind::KeyTooLong { len: len as u64, limit: KEY_MAX as u64 }.into())

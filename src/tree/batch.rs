@@ -2,14 +2,14 @@
 
 mod order;
 
+use super::TreeState;
 use super::directory::Directory;
-use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::node::{Entry, SplitInPlace, WordNode};
 use crate::pool::patience::Patience;
 use order::{Few, in_order};
 use smallvec::SmallVec;
@@ -44,58 +44,36 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     pub(crate) fn insert_batch(&self, entries: &[Entry]) -> Result<u64, Fault> {
         self.may_change()?;
         if entries.is_sorted_by(|(key, _), (next, _)| key < next) {
-            return N::Space::run(InsertAll { tree: self, entries });
+            return self.insert_ascending(entries);
         }
         let mut few = Few::new();
         if let Some(entries) = few.sort(entries) {
-            return N::Space::run(InsertAll { tree: self, entries });
+            return self.insert_ascending(entries);
         }
-        N::Space::run(InsertAll { tree: self, entries: &in_order(entries) })
+        self.insert_ascending(&in_order(entries))
     }
 }
 
-/// Inserts entries whose keys ascend. Returns how many are new.
-struct InsertAll<'t, N: WordNode, M: Medium> {
-    tree: &'t TreeState<N, M>,
-    entries: &'t [Entry],
-}
-
-impl<N: WordNode, M: Medium> Verb<N::Ops> for InsertAll<'_, N, M> {
-    type Output = Result<u64, Fault>;
-
-    fn in_place(self) -> Result<u64, Fault>
-    where
-        N::Ops: SplitInPlace,
-    {
-        let Self { tree, entries } = self;
+impl<N: WordNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
+    /// Inserts entries whose keys ascend, and holds the leaves of a group until all of it is durable. Returns how many
+    /// are new.
+    pub(super) fn insert_in_groups(&self, entries: &[Entry]) -> Result<u64, Fault> {
         let (held, to_post) = (SmallVec::new(), SmallVec::new());
-        let mut batch = Batch { tree, held, to_post, refused: 0, inserted: 0, counted: 0 };
+        let mut batch = Batch { tree: self, held, to_post, refused: 0, inserted: 0, counted: 0 };
         let (mut rest, mut patience) = (entries, Patience::default());
         loop {
             let result = batch.insert_all(rest);
             batch.settle();
             for (low, at) in batch.to_post.drain(..) {
-                tree.lag(tree.post(low, at, at));
+                self.lag(self.post(low, at, at));
             }
             match result {
                 Ok(()) => return Ok(batch.inserted),
-                Err(fault) => tree.pool.wait_for_space(&mut patience, fault)?,
+                Err(fault) => self.pool.wait_for_space(&mut patience, fault)?,
             }
             // What was inserted before may have changed since.
             rest = &rest[rest.partition_point(|&(key, _)| key < batch.refused)..];
         }
-    }
-
-    /// Inserts one entry after the other: making room requires that no leaf is locked, and nothing is saved where each
-    /// change needs its own fences.
-    fn renewed(self) -> Result<u64, Fault>
-    where
-        N::Ops: Renew,
-    {
-        let insert = |new: u64, &(key, value): &Entry| {
-            Ok(new + u64::from(self.tree.change(key, |_| Change::Put(value))?.is_none()))
-        };
-        self.entries.iter().try_fold(0, insert)
     }
 }
 

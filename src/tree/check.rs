@@ -3,12 +3,11 @@
 use super::describe::describe;
 use super::directory::Directory;
 use super::keys::TreeKeys;
-use super::{TreeNode, TreeState};
-use crate::chain::{Chain, Links};
+use super::{TreeNode, TreeState, checks};
+use crate::chain::{Chain, Links, Nodes};
 use crate::error::{Broken, Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Checked, IndexKind, Keys, Layout};
-use crate::papers::registry::with_layout;
+use crate::node::{Checked, IndexKind};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
@@ -98,7 +97,8 @@ pub(crate) struct Used {
     records: HashSet<u64>,
 }
 
-/// Checks one tree as it lies in the pool.
+/// Checks one tree as it lies in the pool. Compiled for each layout that a program may meet, so it is short: what does
+/// not depend on the layout is in [`walk`].
 pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     pool: &Arc<PoolState<M>>,
     root: Root,
@@ -106,8 +106,29 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     has_records: bool,
     report: &mut Report,
 ) -> Used {
-    let m = &pool.medium;
     let chain = Links::<N, M>::new(Arc::clone(pool), root.slot, SegmentKind::Leaf);
+    let (used, leaves) = walk(pool, root, &chain, has_records, report);
+    if let Some(leaves) = leaves {
+        let (above, bytes) = N::check_index(pool, root, index, &leaves, &mut |broken| report.add(broken));
+        report.height = report.height.max(above + 1);
+        report.memory += bytes + used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
+    }
+    used
+}
+
+/// Leaves, each with the word that stands for it in an index.
+type Named = Vec<(u64, u64)>;
+
+/// Checks the chain of a tree's leaves. Returns what it has in use, and the leaves that an index knows, if the chain is
+/// whole.
+fn walk<K: TreeKeys, M: Medium>(
+    pool: &PoolState<M>,
+    root: Root,
+    chain: &dyn Nodes<K>,
+    has_records: bool,
+    report: &mut Report,
+) -> (Used, Option<Named>) {
+    let m = &pool.medium;
     let records = has_records.then(|| Records::new(&pool.segments, root.slot));
     let mut used = Used::default();
     let mut leaves = Vec::new();
@@ -120,32 +141,31 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
                 return Err(Broken::new(here, "N1: a leaf has level 0"));
             }
             let range = chain.range_of(here)?;
-            if leaves.is_empty() && !N::Keys::is_first(range) {
+            if leaves.is_empty() && !K::is_first(range) {
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
-            let fence = N::Keys::fence_record::<M>(chain.access(), here);
+            let block = pool.access(root.slot).block(here);
+            let fence = K::fence_record(block);
             if fence != 0 && !used.records.insert(fence) {
                 report.add(Broken::new(fence, "V1: a record of two slots"));
             }
-            if let Err(broken) = N::Keys::check_fence::<M>(chain.access(), here) {
+            if let Err(broken) = K::check_fence(block) {
                 report.add(broken);
             }
             used.leaves.insert(here);
-            leaves.push((chain.name(here), here));
+            leaves.push((K::name(block), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
-            if let Some(Checked { entries, pair, beyond }) =
-                N::Ops::check::<M>(chain.access(), here, range, &mut |b| broken.push(b))
-            {
+            if let Some(Checked { entries, pair, beyond }) = chain.check(here, range, &mut |b| broken.push(b)) {
                 report.unfinished += u64::from(pair.is_some()) + beyond.len() as u64;
                 unowned.extend(beyond);
                 report.entries += entries.len() as u64 - u64::from(pair.is_some());
                 if let Some(records) = &records {
                     let counts = |i: usize| pair.is_none_or(|first| i != first && i != first + 1);
                     for (_, (_, value)) in entries.into_iter().enumerate().filter(|(i, _)| counts(*i)) {
-                        let record = N::Keys::record(value);
-                        if let Err(b) = records.reading(m, &pool.segments).reader.check(record) {
+                        let record = K::record(value);
+                        if let Err(b) = records.reading(m, &pool.segments).pool.check_record(record) {
                             broken.push(b);
                         }
                         if !used.records.insert(record) {
@@ -162,28 +182,29 @@ pub(crate) fn check_tree<N: TreeNode, M: Medium>(
     let mut walk = walk;
     let whole = walk(report);
     for (at, value) in unowned {
-        if !used.records.contains(&N::Keys::record(value)) {
+        if !used.records.contains(&K::record(value)) {
             report.add(Broken::new(at, "N2: a key that the leaf does not own"));
         }
     }
     if let Err(broken) = whole {
         report.add(broken);
-    } else if N::Keys::cut_tail(&mut leaves).is_none() {
-        report.add(Broken::new(root.head_at(), "N1: the chain ends with the leaf that owns MAX"));
-    } else {
-        let (above, bytes) = N::check_index(pool, root, index, &leaves, &mut |broken| report.add(broken));
-        report.height = report.height.max(above + 1);
-        report.memory += bytes + used.leaves.len() as u64 * Chain::<N, M>::SHADOW;
+        return (used, None);
     }
-    used
+    if K::cut_tail(&mut leaves).is_none() {
+        report.add(Broken::new(root.head_at(), "N1: the chain ends with the leaf that owns MAX"));
+        return (used, None);
+    }
+    (used, Some(leaves))
 }
 
 impl<M: Medium> Pool<M> {
     /// Checks the trees of the pool. It changes nothing.
     ///
-    /// It knows the layouts with the numbers of slots that the aliases have, and `Linear` and `Circular` with powers of
-    /// two up to 512, and those of the trees that are open. Other trees are [listed](Report::unchecked), and then the
-    /// report is not [clean](Report::is_clean).
+    /// It knows the default layouts, and [`CircTree`](crate::papers::CircTree),
+    /// [`FastFairBinary`](crate::papers::FastFairBinary), these two with sentinels, and
+    /// [`CrabTree`](crate::papers::CrabTree) with its options. Beside them, it knows every layout of which this process
+    /// has opened a tree, in whatever pool, and those that it has [named](Self::name_layout). Other trees are
+    /// [listed](Report::unchecked), and then the report is not [clean](Report::is_clean).
     ///
     /// It also looks at both [copies of the superblock](Report::damaged_twin); an open reads only one.
     ///
@@ -224,20 +245,12 @@ impl<M: Medium> Pool<M> {
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
         let signature = root.signature(&state.medium);
-        let in_slots = !crate::kind::is_record(signature.kinds.values);
-        let known = signature.known().zip(IndexKind::of(signature.index)).and_then(|((layout, slots), index)| {
-            with_layout!(layout, slots, N => {
-                let records = !in_slots || <N as crate::node::Node>::Keys::HAS_RECORDS;
-                check_tree::<N, M>(state, root, index, records, report);
-            })
-        });
-        match known {
-            Some(()) => report.trees += 1,
-            None => match state.open_tree(root.slot) {
-                // The handle knows its type.
-                Some(tree) => tree.check(report),
-                None => report.unchecked.push(describe(state, root)),
-            },
+        match checks::find(&signature).zip(IndexKind::of(signature.index)) {
+            Some((check, index)) => {
+                check(state, root, index, report);
+                report.trees += 1;
+            }
+            None => report.unchecked.push(describe(state, root)),
         }
     }
 }

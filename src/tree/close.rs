@@ -119,7 +119,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
             let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
-            N::Keys::separators_ascend::<M>(links.access(), &entries).then_some(entries)
+            N::Keys::separators_ascend(links.access(), &entries).then_some(entries)
         })
     }
 

@@ -3,19 +3,19 @@
 //! The steps K1 to K7, what a cut at each of them leaves, and why other threads may go on meanwhile, are in
 //! `docs/space.md`.
 
+use super::Form;
 use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::renew::WithLeft;
 use super::replace::Left;
-use super::values::MapKeys;
 use super::{PTree, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, Space, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
@@ -101,7 +101,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn holds_leaf(&self, at: u64) -> bool {
         let (leaves, segments) = (&self.tree.leaves, &self.tree.pool.segments);
         let block = || leaves.blocks().iter().any(|class| class.is_withheld(segments, at));
-        self.held(at) && block() || self.holds_record(N::Keys::fence_record::<M>(leaves.access(), at))
+        self.held(at) && block() || self.holds_record(N::Keys::fence_record(leaves.block(at)))
     }
 
     fn holds_record(&self, record: u64) -> bool {
@@ -122,7 +122,7 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
         let leaves = &self.tree.leaves;
         let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
         self.held(at)
-            || leaves.records.is_some() && (self.held(N::Keys::fence_record::<M>(leaves.access(), at)) || in_records())
+            || leaves.records.is_some() && (self.held(N::Keys::fence_record(leaves.block(at))) || in_records())
     }
 }
 
@@ -248,7 +248,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let (at, stamp) = (leaf.at, leaves.stamp_of(&leaf));
             let lies_there = closed.holds_leaf(at) || leaves.records.is_some() && !self.moves_records_in_place();
             let (view, mut edges) = (leaf.view(), Edges::<N>::default());
-            N::Keys::note_edges::<M>(leaves.access(), at, view.range, leaves.next_of(&view), &mut edges);
+            leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
             drop(leaf);
             if !old.is_empty() {
                 // Their slots point elsewhere, durably (K-B).
@@ -267,7 +267,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Whether a slot can be pointed to another record where it is, so that no leaf is renewed for it.
     fn moves_records_in_place(&self) -> bool {
-        self.leaves.records.is_some() && N::Space::TAKES.update == 0
+        self.leaves.records.is_some() && self.leaves.update_takes() == 0
     }
 
     /// Whether a leaf can be changed without being kept for a snapshot, which would keep its records as well.
@@ -430,7 +430,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (left, old) = if N::Keys::is_first(range) {
             (Left::Root, leaves.lock(self.head())?)
         } else {
-            let left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+            let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
             let old = leaves.lock_next(&left)?;
             (Left::Leaf(left), old)
         };
@@ -664,7 +664,7 @@ mod tests {
     }
 
     /// Compacts a map that has one entry in seven left, where every other one of these was replaced.
-    fn records_move<K: crate::codec::Key, N: crate::tree::TreeNode<Keys = crate::map::KeysOf<K>>>(
+    fn records_move<K: crate::codec::Key, N: crate::map::LeafFor<K>>(
         key: impl Fn(u64) -> K,
         borrowed: impl for<'k> Fn(&'k K) -> K::Borrowed<'k>,
     ) -> Compacted {

@@ -5,11 +5,11 @@ use super::interval::Interval;
 use super::keys::TreeKeys;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
-use super::{LeafEntries, MapKeys, TreeNode};
+use super::{Form, LeafEntries, TreeNode};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{Defer, Entry, Keys};
-use crate::stored::Stored;
+use crate::raw::Raw;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ struct Side<K: Keys> {
     key: Option<K::Owned>,
     /// The writes of the transaction that come next, as far as they are known: removals, and then perhaps one of a
     /// value.
-    own: VecDeque<(K::Owned, Option<Stored>)>,
+    own: VecDeque<(K::Owned, Option<Raw>)>,
     /// Whether there are no more writes.
     is_written: bool,
     /// How many writes to look up at once.
@@ -98,11 +98,11 @@ impl<K: Keys> Piece<K> {
 
 /// The damage of an entry.
 #[cold]
-fn damaged<K: MapKeys>(entry: Entry, invariant: &'static str) -> Fault {
+fn damaged<K: Form>(entry: Entry, invariant: &'static str) -> Fault {
     Broken::new(K::record(entry.1), invariant).into()
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     pub(super) fn step_from(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {
         let Cursor { unread, front, back, ready: [from_right, ready] } = cursor;
         let (near, far) = if from_left { (front, back) } else { (back, front) };
@@ -137,7 +137,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             match self.reads.find(&rest, from_left) {
                 Known::Read(start, read) if is_renewed || read.is_still(self.tree) => {
                     self.news = News::Known;
-                    let entries = read.entries_in::<M>(start, &rest, self.reading.as_ref())?.to_vec();
+                    let entries = read.entries_in(start, &rest, self.reading.as_ref())?.to_vec();
                     let edges = Arc::clone(&read.edges);
                     self.count(1 + entries.len());
                     *unread = rest.without((start, read.to.as_ref()), from_left);
@@ -318,7 +318,7 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             && rest.holds(key)
         {
             self.count(1);
-            let value = new.stored();
+            let value = new.as_ref().map(|new| new.lent().owned());
             let is_removal = value.is_none();
             side.own.push_back((key.clone(), value));
             if !is_removal || side.own.len() == side.many {

@@ -1,7 +1,7 @@
 //! Changes that depend on the value before, or return it, as typed maps make them: values compare by their encodings.
 
 use super::pop::not_found;
-use super::{Before, Change, MapKeys, PTree, TreeNode, TreeState};
+use super::{Before, Change, Form, PTree, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
@@ -9,10 +9,10 @@ use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{RefOf, WordNode};
 use crate::pool::patience::Patience;
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 
 /// What came of an exchange: as an error, the value that the key had instead.
-type Exchanged = Result<(), Option<Stored>>;
+type Exchanged = Result<(), Option<Raw>>;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Sets the value of a key from `current` to `new`, where `None` means that the key is not there.
@@ -20,16 +20,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         kind: Kind,
-        current: Option<Encoded<'_>>,
-        new: Option<Encoded<'_>>,
+        current: Option<Raw<&[u8]>>,
+        new: Option<Raw<&[u8]>>,
     ) -> Result<Exchanged, Fault> {
         if self.leaves.records.is_some() {
             return self.exchange_record(key, kind, current, new);
         }
-        let current = current.map(Encoded::word);
+        let current = current.map(Raw::word);
         let new = new.map(|value| self.write(key, value)).transpose()?.map(|(word, _)| word);
         let old = self.change(key, |old| if old == current { Change::to(new) } else { Change::Keep })?;
-        Ok(if old == current { Ok(()) } else { Err(old.map(Stored::Word)) })
+        Ok(if old == current { Ok(()) } else { Err(old.map(Raw::Word)) })
     }
 
     /// Sets the value of a key from `current` to `new`, in a tree whose values are records. The records are compared
@@ -38,8 +38,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         kind: Kind,
-        current: Option<Encoded<'_>>,
-        new: Option<Encoded<'_>>,
+        current: Option<Raw<&[u8]>>,
+        new: Option<Raw<&[u8]>>,
     ) -> Result<Exchanged, Fault> {
         let (mut written, mut missed, mut patience) = (None, None, Patience::default());
         loop {
@@ -97,12 +97,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         kind: Kind,
-        mut next: impl FnMut(Option<Stored>, &mut dyn FnMut(Option<Encoded<'_>>)) -> Result<(), Fault>,
-    ) -> Result<Option<Stored>, Fault> {
-        let mut old = N::Keys::value(self, key, kind)?;
+        mut next: impl FnMut(Option<Raw>, &mut dyn FnMut(Option<Raw<&[u8]>>)) -> Result<(), Fault>,
+    ) -> Result<Option<Raw>, Fault> {
+        let mut old = N::Keys::get(self, key, kind)?;
         loop {
             let mut result = Ok(Ok(()));
-            let current = old.as_ref().map(Stored::encoded);
+            let current = old.as_ref().map(Raw::lent);
             next(old.clone(), &mut |new| result = self.exchange(key, kind, current, new))?;
             match result? {
                 Ok(()) => return Ok(old),
@@ -112,24 +112,19 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Sets the value of a key. Returns the value that it had.
-    pub(crate) fn replace_value(
-        &self,
-        key: RefOf<'_, N>,
-        kind: Kind,
-        value: Encoded<'_>,
-    ) -> Result<Option<Stored>, Fault> {
+    pub(crate) fn replace_value(&self, key: RefOf<'_, N>, kind: Kind, value: Raw<&[u8]>) -> Result<Option<Raw>, Fault> {
         let old = self.put_written(key, self.write_durably(key, value)?)?;
         self.value_before(key, kind, old)
     }
 
     /// Removes a key. Returns the value that it had.
-    pub(crate) fn take_value(&self, key: RefOf<'_, N>, kind: Kind) -> Result<Option<Stored>, Fault> {
+    pub(crate) fn take_value(&self, key: RefOf<'_, N>, kind: Kind) -> Result<Option<Raw>, Fault> {
         let old = self.change_in(key, |_, _| Change::Remove)?;
         self.value_before(key, kind, old)
     }
 
     /// The value that a key had before a change, whose record is then retired.
-    fn value_before(&self, key: RefOf<'_, N>, kind: Kind, old: Before) -> Result<Option<Stored>, Fault> {
+    fn value_before(&self, key: RefOf<'_, N>, kind: Kind, old: Before) -> Result<Option<Raw>, Fault> {
         // No slot points to the record, and nobody else retires it.
         let reading = self.reading();
         let value = old.word.map(|word| N::Keys::stored_value(word, reading.as_ref(), kind)).transpose()?;
@@ -177,9 +172,9 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     pub fn update_with(&self, key: u64, mut next: impl FnMut(Option<u64>) -> Option<u64>) -> Result<Option<u64>> {
         let old = self.state.update_with(key, U64, |old, put| {
-            put(next(old.map(Stored::word)).map(Encoded::Word));
+            put(next(old.map(Raw::word)).map(Raw::Word));
             Ok(())
         });
-        Ok(self.state.acknowledged(old)?.map(Stored::word))
+        Ok(self.state.acknowledged(old)?.map(Raw::word))
     }
 }

@@ -1,12 +1,13 @@
 //! Inserting what an iterator yields, batch by batch; and batches of typed maps.
 
+use super::Form;
 use super::node::OwnedOf;
-use super::values::{MapKeys, Written};
+use super::values::Written;
 use super::{PTree, TreeNode, TreeState};
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::{Keys, WordNode};
-use crate::stored::Encoded;
+use crate::raw::Raw;
 use std::borrow::Borrow;
 
 /// How many entries are drawn before they are inserted.
@@ -25,13 +26,13 @@ pub(crate) struct Group<'t, N: TreeNode, M: Medium> {
     inserted: u64,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Group<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> Group<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>) -> Self {
         Self { tree, ready: Vec::with_capacity(AT_ONCE), inserted: 0 }
     }
 
     /// Sets the value of a key, at the latest when the group is finished.
-    pub(crate) fn put(&mut self, key: OwnedOf<N>, value: Encoded<'_>) -> Result<(), Fault> {
+    pub(crate) fn put(&mut self, key: OwnedOf<N>, value: Raw<&[u8]>) -> Result<(), Fault> {
         let tree = self.tree;
         let (word, written) = match N::Keys::write(tree, N::Keys::as_ref(key.borrow()), value, false) {
             // The records that those at hand are to replace have space; and none at hand takes any while this waits.

@@ -1,6 +1,7 @@
 //! Tests of layouts that are not the crate's: the pool has their tags, and the hashes of their names.
 
 use crate::error::{ErrorKind, Result};
+use crate::medium::Dram;
 use crate::medium::any::{Any, holding, words_of, zeroed};
 use crate::node::linear::{Linear, LinearRun};
 use crate::node::shift::Shift;
@@ -105,22 +106,40 @@ fn what_was_not_checked_is_not_clean() {
     assert_eq!(pool.check().unwrap().verdict(), Verdict::Clean);
     let tree = pool.tree_of::<Ada>("t").unwrap();
     (0..500).for_each(|key| assert_eq!(tree.insert(key, !key).unwrap(), None));
-    // The handle knows its layout.
-    let report = pool.check().unwrap();
-    assert!(report.is_clean() && (report.trees, report.entries) == (2, 501), "{report:?}");
-    assert!(pool.check_tree("t").unwrap().is_clean());
+    // Opening it has named its layout, whichever pool it is in.
+    let is_whole = |pool: &Pool<Any>| {
+        let report = pool.check().unwrap();
+        assert!(report.is_clean() && (report.trees, report.entries) == (2, 501), "{report:?}");
+        assert!(pool.check_tree("t").unwrap().is_clean());
+    };
+    is_whole(&pool);
     drop(tree);
+    is_whole(&pool);
+    is_whole(&options().open_on(holding(words_of(pool.medium()))).unwrap());
+    // On another medium, nothing has named it.
+    let words = words_of(pool.medium());
+    let unnamed = |words: &[u64]| options().open_on(Dram::from_words(words.iter().copied())).unwrap();
+    let pool = unnamed(&words);
     for report in [pool.check().unwrap(), pool.check_tree("t").unwrap()] {
         assert_eq!(report.verdict(), Verdict::Unchecked);
         assert!(!report.is_clean() && report.violations.is_empty() && report.unchecked[0].name == "t", "{report:?}");
     }
+    let error = options().open_on_after_power_loss(Dram::from_words(words.iter().copied())).unwrap_err();
+    let ErrorKind::Unchecked { tree, layout } = &error.kind else { panic!("{error}") };
+    assert!(tree == "t" && layout.starts_with("foreign-999-") && error.to_string().contains("Pool::name_layout"));
     // Damage that was found counts for more.
-    let mut words = words_of(pool.medium());
-    let own = words.iter().position(|&word| word == u64::from_ne_bytes(*b"own\0\0\0\0\0")).unwrap();
-    let head = words[own - 5] as usize / 8;
-    words[head + 1] = 5;
-    let report = options().open_on(holding(words)).unwrap().check().unwrap();
+    let mut damaged = words.clone();
+    let own = damaged.iter().position(|&word| word == u64::from_ne_bytes(*b"own\0\0\0\0\0")).unwrap();
+    let head = damaged[own - 5] as usize / 8;
+    damaged[head + 1] = 5;
+    let report = unnamed(&damaged).check().unwrap();
     assert_eq!((report.verdict(), report.unchecked.len(), report.is_clean()), (Verdict::Damaged, 1, false));
+    Pool::<Dram>::name_layout::<Bob>();
+    assert_eq!(pool.check().unwrap().verdict(), Verdict::Unchecked, "another layout with that tag");
+    Pool::<Dram>::name_layout::<Thief>();
+    Pool::<Dram>::name_layout::<Ada>();
+    assert_eq!(pool.check().unwrap().verdict(), Verdict::Clean);
+    assert_eq!(options().open_on_after_power_loss(Dram::from_words(words.iter().copied())).unwrap().1.trees, 2);
 }
 
 /// S1 holds with one twin, so this is no damage that matters yet.

@@ -2,7 +2,8 @@
 
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{Entry, KeyRange, Keys, Words};
+use crate::node::{BlockAt, Entry, KeyRange, Keys, Words};
+use crate::pool::access::Access;
 
 /// Reading a leaf has left no less to read.
 pub struct NoLess;
@@ -16,18 +17,17 @@ pub trait TreeKeys: Keys {
     const NAMES_ASCEND: bool;
 
     /// Whether the separators with these names, which may be any words, ascend.
-    fn separators_ascend<M: Medium>(pool: Self::Access<'_, M>, named: &[(u64, u64)]) -> bool;
+    fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool;
 
     /// The record of the fence key of a leaf; 0 if it has none.
-    fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64;
+    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64;
 
     /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
     type Least: Default;
 
-    /// Whether the leaf at `at`, which owns `range`, begins at the least fence key or to the right of it. Its right
+    /// Whether the leaf `node`, which owns `range`, begins at the least fence key or to the right of it. Its right
     /// neighbour must begin to the right of it, and `least` then says so.
-    fn ascends_from<M: Medium>(pool: Self::Access<'_, M>, at: u64, range: Self::Range, least: &mut Self::Least)
-    -> bool;
+    fn ascends_from(node: BlockAt<'_, impl Medium>, range: Self::Range, least: &mut Self::Least) -> bool;
 
     /// All keys.
     fn everything() -> Self::Unread;
@@ -42,10 +42,10 @@ pub trait TreeKeys: Keys {
     fn last(unread: &Self::Unread) -> Self::Ref<'_>;
 
     /// Checks the record of the fence key of a leaf, if it has one.
-    fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken>;
+    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
 
     /// Prefetches the records of entries, if keys are in them.
-    fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]);
+    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]);
 
     /// What is left of an interval once its first leaf was read, if there is less left than before. In a damaged tree,
     /// the end of that leaf may not lie behind the start of the interval.
@@ -105,16 +105,16 @@ impl TreeKeys for Words {
 
     const NAMES_ASCEND: bool = true;
 
-    fn separators_ascend<M: Medium>(_m: &M, named: &[(u64, u64)]) -> bool {
+    fn separators_ascend(_pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
         named.is_sorted_by(|(a, _), (b, _)| a < b)
     }
 
-    fn fence_record<M: Medium>(_m: &M, _at: u64) -> u64 {
+    fn fence_record(_node: BlockAt<'_, impl Medium>) -> u64 {
         0
     }
 
     #[inline]
-    fn ascends_from<M: Medium>(_m: &M, _at: u64, range: KeyRange, least: &mut u64) -> bool {
+    fn ascends_from(_node: BlockAt<'_, impl Medium>, range: KeyRange, least: &mut u64) -> bool {
         let ascends = range.low() >= *least;
         *least = range.low().saturating_add(1);
         ascends
@@ -140,12 +140,12 @@ impl TreeKeys for Words {
     }
 
     #[inline(always)]
-    fn check_fence<M: Medium>(_m: &M, _at: u64) -> Result<(), Broken> {
+    fn check_fence(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
         Ok(())
     }
 
     #[inline(always)]
-    fn prefetch_entries<M: Medium>(_m: &M, _entries: &[Entry]) {}
+    fn prefetch_entries(_pool: Access<'_, impl Medium>, _entries: &[Entry]) {}
 
     #[inline(always)]
     fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {

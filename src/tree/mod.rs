@@ -4,6 +4,7 @@ mod batch;
 mod bulk;
 mod bytes;
 mod check;
+mod checks;
 mod close;
 mod compact;
 mod copy;
@@ -15,6 +16,7 @@ mod extend;
 mod finger;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod foreign;
+mod form;
 mod interval;
 mod keys;
 mod len;
@@ -41,6 +43,7 @@ mod renew;
 mod replace;
 mod restructuring;
 mod retain;
+mod room;
 mod scratch;
 mod search;
 #[cfg(all(test, not(bristlecone_loom)))]
@@ -52,16 +55,17 @@ mod walk;
 mod write;
 mod writes;
 
-pub(crate) use bytes::Unread;
 pub(crate) use cursor::{Cursor, Step as ScanStep};
 pub(crate) use extend::{Group, in_batches};
+pub use form::{Form, KeyBytes};
+pub(crate) use form::{Part, Sink, Source};
 pub(crate) use keys::TreeKeys;
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;
 pub(crate) use part::{AnyPart, Item, News, PartOf, TreePart};
 pub use range::{Column, Range};
-pub(crate) use values::{MapKeys, check_len};
+pub(crate) use values::check_len;
 pub(crate) use write::{Before, Change};
 
 use crate::chain::Chain;

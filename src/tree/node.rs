@@ -1,8 +1,8 @@
 //! What a tree does differently with leaves whose keys are words, because only these have several layouts and indexes.
 
+use super::Form;
 use super::TreeState;
 use super::directory::{Directory, WordDirectory};
-use super::values::MapKeys;
 use super::walk::Leaves;
 use crate::chain::{Links, Locked};
 use crate::error::{Broken, Fault};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) type OwnedOf<N> = <<N as Node>::Keys as Keys>::Owned;
 
 /// A layout of leaves from which a tree can be made.
-pub trait TreeNode: Node<Keys: MapKeys> {
+pub trait TreeNode: Node<Keys: Form> {
     /// The index of a tree.
     type Directory<M: Medium>: Directory<Self>;
 

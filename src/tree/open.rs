@@ -5,7 +5,7 @@ use super::directory::Directory;
 use super::finger::Fingers;
 use super::restructuring::Restructuring;
 use super::walk::Leaves;
-use super::{TreeNode, TreeState};
+use super::{TreeNode, TreeState, checks};
 use crate::chain::Chain;
 use crate::error::{ErrorKind, Fault};
 use crate::kind::{Kinds, is_record};
@@ -57,6 +57,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let what = "a node must fit into a segment of the pool; the segment size must be at least the node's";
             return Err(ErrorKind::InvalidOption { what, given: pool.segments.size() }.into());
         }
+        checks::name::<N, M>();
         let foreign = foreign::<N>().map_err(|own| ErrorKind::LayoutTag { layout: N::NAME, tag: N::LAYOUT, own })?;
         let signature = Signature { layout: N::LAYOUT, foreign, slots: N::SLOTS as u32, index: index as u16, kinds };
         let records = is_record(kinds.values) || N::Keys::HAS_RECORDS;

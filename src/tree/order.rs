@@ -13,13 +13,13 @@
 //! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever
 //! other threads do, a key that is not where its slot says is damage.
 
-use super::{MapKeys, TreeKeys};
+use super::{Form, TreeKeys};
 use crate::error::{Broken, Fault};
 use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::Entry;
 use crate::pool::records::Reading;
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 
 /// What is known of the entries of a leaf that was read.
 pub(crate) struct Bounds<K: TreeKeys> {
@@ -95,16 +95,16 @@ impl<K: TreeKeys> Spot<'_, K> {
 }
 
 /// Each method fails if the key is not in order. `reading` began before the leaf was read.
-impl<K: MapKeys> Spot<'_, K> {
+impl<K: Form> Spot<'_, K> {
     /// Applies `read` to the key and to the value.
     #[inline]
     pub(crate) fn with_entry<M: Medium, R>(
         self,
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
-        read: impl FnOnce(&K::Key, Encoded<'_>) -> R,
+        read: impl FnOnce(&K::Key, Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
-        let read = |key: &K::Key, value: Encoded<'_>| self.is_in_order(key, reading).then(|| read(key, value));
+        let read = |key: &K::Key, value: Raw<&[u8]>| self.is_in_order(key, reading).then(|| read(key, value));
         K::with_entry(self.entry(), reading, kind, read)?.ok_or_else(|| self.fault(reading))
     }
 
@@ -126,7 +126,7 @@ impl<K: MapKeys> Spot<'_, K> {
         reading: Option<&Reading<'_, M>>,
         kind: Kind,
         read: impl FnOnce(&K::Key) -> R,
-    ) -> Result<(R, Stored), Fault> {
+    ) -> Result<(R, Raw), Fault> {
         let read = |key: &K::Key| self.is_in_order(key, reading).then(|| read(key));
         let (key, value) = K::with_stored(self.entry(), reading, kind, read)?;
         Ok((key.ok_or_else(|| self.fault(reading))?, value))

@@ -9,18 +9,18 @@ use crate::node::shadow::Version;
 use crate::node::{ByteStrings, Defer, Keys, Words};
 use crate::pool::lists::Word;
 use crate::pool::records::Reading;
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 use crate::tree::cursor::{Cursor, Step};
 use crate::tree::reads::Reads;
 use crate::tree::search::Seen;
 use crate::tree::together::Together;
 use crate::tree::values::Written;
 use crate::tree::voids::Voids;
-use crate::tree::writes::{New, Writes};
-use crate::tree::{Before, Change, MapKeys, TreeNode, TreeState};
+use crate::tree::writes::Writes;
+use crate::tree::{Before, Change, Form, TreeNode, TreeState};
 
 /// An entry of a table as a transaction sees it.
-pub(crate) type Item<K> = (<K as Keys>::Owned, Stored);
+pub(crate) type Item<K> = (<K as Keys>::Owned, Raw);
 
 /// What a transaction needs of each of its trees.
 pub trait Part {
@@ -108,12 +108,12 @@ pub trait Part {
 }
 
 /// What a transaction needs of each of its trees whose keys have the form `K`.
-pub trait PartOf<K: MapKeys>: Part {
+pub trait PartOf<K: Form>: Part {
     /// The value of a key.
-    fn get(&mut self, key: &K::Key) -> Result<Option<Stored>, Fault>;
+    fn get(&mut self, key: &K::Key) -> Result<Option<Raw>, Fault>;
 
     /// Sets the value of a key, or removes it.
-    fn put(&mut self, key: &K::Key, value: Option<Encoded<'_>>);
+    fn put(&mut self, key: &K::Key, value: Option<Raw<&[u8]>>);
 
     /// The next entry of a range from the left or from the right, or a part of the way to it.
     fn step(&mut self, cursor: &mut Cursor<K>, from_left: bool) -> Result<Step<K>, Fault>;
@@ -154,7 +154,7 @@ impl<'t> AnyPart<'t> {
 }
 
 /// The part of one tree.
-pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
+pub(crate) struct TreePart<'t, N: TreeNode<Keys: Form>, M: Medium> {
     pub(super) tree: &'t TreeState<N, M>,
     /// The kind of the values.
     kind: Kind,
@@ -174,7 +174,7 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: MapKeys>, M: Medium> {
     looks: std::cell::Cell<usize>,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> TreePart<'t, N, M> {
     pub(crate) fn new(tree: &'t TreeState<N, M>, kind: Kind) -> Box<Self> {
         // It is long, so it is made where it stays.
         let part = Box::new_uninit();
@@ -200,12 +200,12 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
         tree: &'t TreeState<N, M>,
         kind: Kind,
         key: &<N::Keys as Keys>::Key,
-        value: Option<Encoded<'_>>,
+        value: Option<Raw<&[u8]>>,
     ) -> Box<Self> {
         // While memory responds for the leaf, there is time to make the part.
         let hint = tree.request(N::Keys::as_ref(key));
         let mut part = Self::new(tree, kind);
-        part.writes.put(key, New::of(value), || hint);
+        part.writes.put(key, value.map(Raw::owned), || hint);
         part
     }
 
@@ -229,12 +229,12 @@ impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> TreePart<'t, N, M> {
         self.looks.set(self.looks.get() + _looks);
     }
 
-    pub(super) fn stored(&self, word: u64) -> Result<Stored, Fault> {
+    pub(super) fn stored(&self, word: u64) -> Result<Raw, Fault> {
         N::Keys::stored_value(word, self.reading.as_ref(), self.kind)
     }
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M> {
     fn slot(&self) -> u16 {
         self.tree.slot()
     }
@@ -284,8 +284,8 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
         self.writes.settle();
         for write in self.writes.all_mut() {
-            let Some(value) = write.new.encoded() else { continue };
-            if matches!(value, Encoded::Word(_)) && self.tree.leaves.records.is_none() {
+            let Some(value) = write.new.as_ref().map(Raw::lent) else { continue };
+            if matches!(value, Raw::Word(_)) && self.tree.leaves.records.is_none() {
                 // It is the word for the slot.
                 continue;
             }
@@ -386,10 +386,10 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Part for TreePart<'_, N,
     }
 }
 
-impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
-    fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Stored>, Fault> {
+impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
+    fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Raw>, Fault> {
         if let Some(new) = self.writes.get(key) {
-            return Ok(new.stored());
+            return Ok(new.as_ref().map(|new| new.lent().owned()));
         }
         self.begin();
         let (word, seen) = self.tree.get_seen(N::Keys::as_ref(key))?;
@@ -398,13 +398,13 @@ impl<N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> PartOf<N::Keys> for Tree
         word.map(|word| self.stored(word)).transpose()
     }
 
-    fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Encoded<'_>>) {
+    fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Raw<&[u8]>>) {
         let tree = self.tree;
         if value.is_some() {
             self.voids.cut(key);
         }
         // While memory responds for the leaf, the transaction goes on.
-        self.writes.put(key, New::of(value), || tree.request(N::Keys::as_ref(key)));
+        self.writes.put(key, value.map(Raw::owned), || tree.request(N::Keys::as_ref(key)));
     }
 
     fn step(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {

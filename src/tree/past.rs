@@ -1,17 +1,16 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they
 //! have.
 
-use super::check::check_tree;
-use super::directory::Directory;
+use super::interval::Interval;
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Unread, no_less};
-use super::{LeafEntries, MapKeys, TreeNode, TreeState};
+use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::Keys;
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
-use crate::pool::{AnyTree, Compacted, Measured, Report, TreeMetrics, together};
+use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
 use crate::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -38,11 +37,6 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         records.collect(&self.pool.medium, &self.pool.segments);
         // What snapshots keep does not come back by itself; what transactions keep in their own does.
         records.has_retired() || self.pool.instants.has_moments() && self.leaves.frozen.has_retired()
-    }
-
-    fn check(&self, report: &mut Report) {
-        check_tree::<N, M>(&self.pool, self.root, self.directory.kind(), self.leaves.records.is_some(), report);
-        report.trees += 1;
     }
 
     fn measure(&self) -> Measured {
@@ -125,7 +119,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let unchanged = self.with_owner(key, |view| {
             let count =
                 leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, N::Keys::span(&unread), entries));
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), edges);
+            leaves.note_edges(view, leaves.next_of(view), edges);
             (count, view.at)
         })?;
         let rest = |unread, edges: &_| match from_left {
@@ -139,11 +133,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         } else {
             let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
             edges.clone_from(&leaf.edges);
-            let interval = N::Keys::bounds(&unread);
+            let interval = Interval::<N::Keys>::of(unread.clone());
             entries.clear();
             for &entry in &leaf.entries {
                 // An entry that has not the head of its key stays, because the read of its key reports it.
-                let is_shown = |key: &_| interval.contains(key) || !N::Keys::has_head(edges, entry.0, key);
+                let is_shown = |key: &_| interval.bounds().contains(key) || !N::Keys::has_head(edges, entry.0, key);
                 if N::Keys::with_key(entry, reading, is_shown)? {
                     entries.push(entry);
                 }

@@ -9,11 +9,11 @@ use crate::error::{Broken, Fault, Result};
 use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{Keys, WordNode};
-use crate::stored::Stored;
+use crate::raw::Raw;
 use std::borrow::Borrow;
 
 /// An entry that was removed.
-type Popped<N> = (OwnedOf<N>, Stored);
+type Popped<N> = (OwnedOf<N>, Raw);
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Removes the first entry or the last one, and returns it.

@@ -33,7 +33,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let leaves = &self.leaves;
         if !leaves.caught_up(from, at)? {
             // The leaf at `from` was moved, or many have come between the two.
-            let mut left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+            let mut left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
             if leaves.next(left.at)? == Some(at) {
                 leaves.note_posted(&mut left);
             }

@@ -10,7 +10,7 @@ use crate::delay::delay;
 use crate::error::Broken;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, Node, RefOf, Words};
+use crate::node::{Entry, Keys, Node, RefOf};
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
@@ -84,6 +84,7 @@ impl Ahead {
     }
 }
 
+type KeyOf<N> = <<N as Node>::Keys as Keys>::Key;
 pub(super) type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
 pub(super) type Edges<N> = <<N as Node>::Keys as Keys>::Edges;
 
@@ -101,30 +102,37 @@ pub(super) fn no_less(at: u64) -> Broken {
     Broken::new(at, "N4: a leaf that a scan has come to does not end behind its start")
 }
 
-impl<'t, N: TreeNode<Keys = Words>, M: Medium> Range<'t, N, M> {
+impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
+    /// A range of keys that was not yet read.
     #[track_caller]
-    pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<u64>) -> Self {
-        let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
-        let from = match start {
-            Bound::Unbounded => Some(0),
-            Bound::Included(key) => Some(key),
-            Bound::Excluded(key) => key.checked_add(1),
-        };
-        let to = match end {
-            Bound::Unbounded => Some(u64::MAX),
-            Bound::Included(key) => Some(key),
-            Bound::Excluded(key) => key.checked_sub(1),
-        };
-        let unread = from.zip(to).filter(|(from, to)| from <= to);
+    pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<KeyOf<N>>) -> Self {
+        let (start, end) = (range.start_bound(), range.end_bound());
+        let unread = interval::<N::Keys>(start, end);
         if unread.is_none()
             && let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
                 (start, end)
         {
             let excluded = matches!((start, end), (Bound::Excluded(_), Bound::Excluded(_)));
-            Self::check(tree, from.cmp(&to), excluded);
+            Self::check(tree, from.cmp(to), excluded);
         }
         Self::of(tree, unread)
     }
+}
+
+/// The interval between two bounds; `None` if it is empty.
+#[inline]
+fn interval<K: TreeKeys>(start: Bound<&K::Key>, end: Bound<&K::Key>) -> Option<K::Unread> {
+    let from = match start {
+        Bound::Unbounded => K::into_ends(K::everything()).0,
+        Bound::Included(key) => key.to_owned(),
+        Bound::Excluded(key) => K::behind(key)?,
+    };
+    let to = match end {
+        Bound::Unbounded => None,
+        Bound::Included(key) => K::behind(key),
+        Bound::Excluded(key) => Some(key.to_owned()),
+    };
+    to.as_ref().is_none_or(|to| from < *to).then(|| K::from_ends(from, to))
 }
 
 impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
@@ -184,7 +192,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let mut read = |view: &View<'_, N>| {
             count = leaves.entries_in(view, N::Keys::span(unread), buffer);
             let next = leaves.next_of(view);
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, next, &mut bounds.edges);
+            leaves.note_edges(view, next, &mut bounds.edges);
             LeafRead { at: view.at, expected: view.at == hint, next }
         };
         let hinted = leaves.accept(hint, hint).ok();
@@ -197,7 +205,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     /// Prefetches the records of the entries of a leaf.
     fn prefetch(tree: &TreeState<N, M>, ready: &Ready<N>) {
-        N::Keys::prefetch_entries::<M>(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
+        N::Keys::prefetch_entries(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
     }
 
     fn read_front(&mut self, unread: Unread<N>) {

@@ -2,7 +2,7 @@
 
 use super::interval::{self, Interval, is_before, up_to};
 use super::search::Seen;
-use super::{LeafEntries, MapKeys, TreeNode, TreeState};
+use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::{Entry, Keys};
@@ -50,7 +50,7 @@ pub(super) enum Known<'r, K: Keys> {
 }
 
 /// How many of the entries, which ascend, lie before a key.
-pub(super) fn before<K: MapKeys, M: Medium>(
+pub(super) fn before<K: Form, M: Medium>(
     entries: &[Entry],
     key: &K::Owned,
     reading: Option<&Reading<'_, M>>,
@@ -85,7 +85,7 @@ fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
-impl<K: MapKeys> Reads<K> {
+impl<K: Form> Reads<K> {
     pub(super) fn new() -> Self {
         Self { keys: Vec::new(), intervals: BTreeMap::new(), last: None }
     }
@@ -282,7 +282,7 @@ impl<K: MapKeys> Reads<K> {
     }
 }
 
-impl<K: MapKeys> IntervalRead<K> {
+impl<K: Form> IntervalRead<K> {
     fn interval(&self, start: &K::Owned) -> Interval<K> {
         Interval { from: start.clone(), to: self.to.clone() }
     }

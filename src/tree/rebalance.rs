@@ -94,7 +94,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         }
         drop(leaf);
         // Under `restructuring` the leaf stays in the chain, and so does its fence key.
-        let left = N::Keys::with_key_before::<M, _>(leaves.access(), at, |before| self.lock_owner(before))?;
+        let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
         if let Some(right) = leaves.lock_next(&left)?
             && leaves.name(right.at) == name
             && wants(&right)

@@ -2,15 +2,13 @@
 
 use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
-use super::replace::parts;
-use super::write::Gather;
 use super::{PTree, Range, TreeNode, TreeState};
 use crate::chain::Locked;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, RefOf, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::node::{Entry, SplitInPlace, WordNode};
 use std::ops::RangeBounds;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -22,7 +20,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(rest) = unread {
             self.may_change()?;
-            let take = || N::Space::run(TakeLeaf { tree: self, unread: &rest });
+            let take = || self.take_leaf(&rest);
             let taken = take().or_else(|fault| self.pool.with_space(fault, take))?;
             removed += taken.removed;
             follow_up.left(taken.is_sparse.then_some(rest));
@@ -49,26 +47,25 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Retires the records of entries that were removed, if they have any. `stamp` is that of their leaf.
-    fn retire_removed(&self, entries: Vec<Entry>, stamp: u64) {
+    pub(super) fn retire_removed(&self, entries: Vec<Entry>, stamp: u64) {
         if self.leaves.records.is_some() {
             self.retire_entries(entries, stamp);
         }
     }
 
     /// The entries of an interval in the locked leaf that owns its first key, and what is left of the interval.
-    fn entries_of(&self, leaf: &Locked<'_, N>, unread: &Unread<N>) -> Result<(Vec<Entry>, Option<Unread<N>>), Fault> {
+    pub(super) fn entries_of(
+        &self,
+        leaf: &Locked<'_, N>,
+        unread: &Unread<N>,
+    ) -> Result<(Vec<Entry>, Option<Unread<N>>), Fault> {
         let leaves = &self.leaves;
         let (view, mut entries, mut edges) = (leaf.view(), Vec::new(), Edges::<N>::default());
         let count = leaves.entries_in(&view, N::Keys::span(unread), &mut entries);
         entries.truncate(count);
-        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
         let rest = N::Keys::beyond(unread.clone(), &edges).map_err(|NoLess| no_less(leaf.at))?;
         Ok((entries, rest))
-    }
-
-    /// Merges the sparse leaf that owns a key.
-    fn gather_at(&self, key: RefOf<'_, N>) {
-        self.lag(N::Space::run(Gather { tree: self, key }));
     }
 }
 
@@ -84,7 +81,7 @@ impl<N: TreeNode, M: Medium> FollowUp<'_, N, M> {
     /// Notes that the next leaf is done: it owns the first key of this, if it is sparse. No leaf may be locked.
     pub(super) fn left(&mut self, sparse: Option<Unread<N>>) {
         if let Some(before) = std::mem::replace(&mut self.sparse, sparse) {
-            self.tree.gather_at(N::Keys::first(&before));
+            self.tree.after_removal(N::Keys::first(&before));
         }
     }
 }
@@ -98,59 +95,24 @@ impl<N: TreeNode, M: Medium> Drop for FollowUp<'_, N, M> {
     }
 }
 
-/// Removes the entries of an interval from the leaf that owns its first key.
-struct TakeLeaf<'t, 'u, N: TreeNode, M: Medium> {
-    tree: &'t TreeState<N, M>,
-    unread: &'u Unread<N>,
-}
-
-/// What became of the leaf.
-struct Taken<N: TreeNode> {
-    removed: u64,
-    is_sparse: bool,
+/// What became of a leaf of which entries were removed.
+pub(super) struct Taken<N: TreeNode> {
+    pub(super) removed: u64,
+    pub(super) is_sparse: bool,
     /// What is left of the interval.
-    rest: Option<Unread<N>>,
+    pub(super) rest: Option<Unread<N>>,
 }
 
-impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeLeaf<'_, '_, N, M> {
-    type Output = Result<Taken<N>, Fault>;
-
-    fn in_place(self) -> Self::Output
-    where
-        N::Ops: SplitInPlace,
-    {
-        let Self { tree, unread } = self;
-        let leaf = tree.lock_owner(N::Keys::first(unread))?;
-        let (entries, rest) = tree.entries_of(&leaf, unread)?;
+impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
+    /// Removes the entries of an interval from the leaf that owns its first key.
+    pub(super) fn take_in_place(&self, unread: &Unread<N>) -> Result<Taken<N>, Fault> {
+        let leaf = self.lock_owner(N::Keys::first(unread))?;
+        let (entries, rest) = self.entries_of(&leaf, unread)?;
         if rest.is_some() {
-            tree.leaves.prefetch_all(tree.leaves.next_of(&leaf.view()));
+            self.leaves.prefetch_all(self.leaves.next_of(&leaf.view()));
         }
         let removed = entries.len() as u64;
-        Ok(Taken { removed, is_sparse: removed > 0 && tree.remove_entries(leaf, entries), rest })
-    }
-
-    /// A leaf without the entries takes the place of the old one: one leaf is written instead of a removal for each
-    /// entry.
-    fn renewed(self) -> Self::Output
-    where
-        N::Ops: Renew,
-    {
-        let Self { tree, unread } = self;
-        let _restructuring = tree.restructuring.lock();
-        let (left, old) = tree.lock_with_left(N::Keys::first(unread))?;
-        let (removed, rest) = tree.entries_of(&old, unread)?;
-        let count = removed.len() as u64;
-        if count > 0 {
-            let mut stays = tree.leaves.entries(&old);
-            stays.retain(|entry| removed.binary_search(entry).is_err());
-            let stamp = tree.leaves.freeze(&old, tree.leaves.newest());
-            let (parts, lines) = (parts(&stays, false), tree.leaves.lines(&old));
-            // The new leaf is as large as the old one, so there is a block in reserve for it.
-            let replaced = tree.replace_leaf(left, old, None, parts, lines, || tree.leaves.count.sub(count));
-            replaced.map_err(|(_, fault)| fault)?;
-            tree.retire_removed(removed, stamp);
-        }
-        Ok(Taken { removed: count, is_sparse: count > 0, rest })
+        Ok(Taken { removed, is_sparse: removed > 0 && self.remove_entries(leaf, entries), rest })
     }
 }
 

@@ -1,6 +1,9 @@
 //! Leaves that only ever grow: new leaves replace one that has no room, or one that is nearly empty.
 
 use super::directory::Directory;
+use super::keys::TreeKeys;
+use super::range::Unread;
+use super::remove_range::Taken;
 use super::replace::{Left, parts};
 use super::{Change, TreeState};
 use crate::chain::Locked;
@@ -153,6 +156,26 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         self.commit_changed(left, old, beyond, (&changed, in_two), lines)?;
         drop(restructuring);
         Ok(Some(self.tidy(key, changed)))
+    }
+
+    /// Removes the entries of an interval from the leaf that owns its first key. A leaf without the entries takes the
+    /// place of the old one: one leaf is written instead of a removal for each entry.
+    pub(super) fn take_renewed(&self, unread: &Unread<N>) -> Result<Taken<N>, Fault> {
+        let _restructuring = self.restructuring.lock();
+        let (left, old) = self.lock_with_left(N::Keys::first(unread))?;
+        let (removed, rest) = self.entries_of(&old, unread)?;
+        let count = removed.len() as u64;
+        if count > 0 {
+            let mut stays = self.leaves.entries(&old);
+            stays.retain(|entry| removed.binary_search(entry).is_err());
+            let stamp = self.leaves.freeze(&old, self.leaves.newest());
+            let (parts, lines) = (parts(&stays, false), self.leaves.lines(&old));
+            // The new leaf is as large as the old one, so there is a block in reserve for it.
+            let replaced = self.replace_leaf(left, old, None, parts, lines, || self.leaves.count.sub(count));
+            replaced.map_err(|(_, fault)| fault)?;
+            self.retire_removed(removed, stamp);
+        }
+        Ok(Taken { removed: count, is_sparse: count > 0, rest })
     }
 
     /// Merges the sparse leaf that owns the key with a neighbour, in a layout that renews its leaves. If neither

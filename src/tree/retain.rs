@@ -3,12 +3,12 @@
 use super::range::Unread;
 use super::remove_range::FollowUp;
 use super::search::Seen;
-use super::{Change, LeafEntries, MapKeys, PTree, Spot, TreeKeys, TreeNode, TreeState};
+use super::{Change, Form, LeafEntries, PTree, Spot, TreeKeys, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, Renew, Space, SplitInPlace, Verb, WordNode};
+use crate::node::{Entry, Keys, SplitInPlace, WordNode};
 use crate::pool::records::Reading;
 use std::borrow::Borrow;
 
@@ -35,8 +35,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let mut is_sparse = false;
             if !refused.is_empty() {
                 self.may_change()?;
-                let take = TakeSeen { tree: self, interval: &interval, seen, refused: &refused };
-                match N::Space::run(take)? {
+                match self.take_seen(&interval, seen, &refused)? {
                     Some(sparse) => {
                         removed += refused.len() as u64;
                         is_sparse = sparse;
@@ -85,34 +84,18 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 }
 
-/// Removes entries from the leaf in which they were seen, if nobody has written to it since.
-struct TakeSeen<'t, 'u, N: TreeNode, M: Medium> {
-    tree: &'t TreeState<N, M>,
-    /// The leaf owns the first key of this.
-    interval: &'u Unread<N>,
-    seen: Seen,
-    refused: &'u [Entry],
-}
-
-impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeSeen<'_, '_, N, M> {
-    /// Whether the leaf is sparse now. `None`: nothing was removed.
-    type Output = Result<Option<bool>, Fault>;
-
-    fn in_place(self) -> Self::Output
-    where
-        N::Ops: SplitInPlace,
-    {
-        let Self { tree, interval, seen, refused } = self;
-        let leaf = tree.lock_owner(N::Keys::first(interval))?;
+impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
+    /// Removes entries from the leaf in which they were seen, which owns the first key of the interval. Returns whether
+    /// the leaf is sparse now. `None`: somebody has written to the leaf since, and nothing was removed.
+    pub(super) fn take_seen_in_place(
+        &self,
+        interval: &Unread<N>,
+        seen: Seen,
+        refused: &[Entry],
+    ) -> Result<Option<bool>, Fault> {
+        let leaf = self.lock_owner(N::Keys::first(interval))?;
         let is_same = leaf.at == seen.at && leaf.was() == seen.version;
-        Ok(is_same.then(|| tree.remove_entries(leaf, refused.to_vec())))
-    }
-
-    fn renewed(self) -> Self::Output
-    where
-        N::Ops: Renew,
-    {
-        Ok(None)
+        Ok(is_same.then(|| self.remove_entries(leaf, refused.to_vec())))
     }
 }
 

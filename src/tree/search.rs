@@ -10,7 +10,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Entry, Keys, LOW, RangeOf, RefOf, Side};
+use crate::node::{Entry, LOW, RangeOf, RefOf, Side};
 
 /// A leaf, and the version under which something was seen in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if side == Side::Within {
             return Ok(Some(side));
         }
-        let ascends = N::Keys::ascends_from::<M>(self.leaves.access(), at, range, least);
+        let ascends = N::Keys::ascends_from(self.leaves.block(at), range, least);
         if side == Side::Left && at == self.head() {
             return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0"));
         }
@@ -345,7 +345,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
         let (count, seen) = self.with_owner(key, |view| {
             let count = leaves.entries_in(view, N::Keys::span(&unread), entries);
-            N::Keys::note_edges::<M>(leaves.access(), view.at, view.range, leaves.next_of(view), edges);
+            leaves.note_edges(view, leaves.next_of(view), edges);
             (count, Seen::of(view))
         })?;
         entries.truncate(count);

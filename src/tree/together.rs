@@ -5,16 +5,15 @@ use super::directory::Directory;
 use super::keys::{NoLess, TreeKeys};
 use super::node::OwnedOf;
 use super::range::{Edges, Unread, no_less};
-use super::write::Gather;
 use super::writes::{Write, Writes};
-use super::{Before, MapKeys, TreeNode, TreeState};
+use super::{Before, Form, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Defer, Entry, Keys, RefOf, Side, Space};
+use crate::node::{Defer, Entry, Keys, RefOf, Side};
 use std::collections::BTreeMap;
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.
@@ -81,7 +80,7 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
 
     fn edges(&self, leaf: &Locked<'t, N>) -> Edges<N> {
         let (leaves, view, mut edges) = (&self.tree.leaves, leaf.view(), Edges::<N>::default());
-        N::Keys::note_edges::<M>(leaves.access(), leaf.at, view.range, leaves.next_of(&view), &mut edges);
+        leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
         edges
     }
 
@@ -143,7 +142,7 @@ impl<'t, N: TreeNode, M: Medium> ByFence<'_, 't, N, M> {
     }
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Together<'t, N, M> {
     /// Locks the leaves of changes, whose keys ascend, and makes room in them. Waits for the first leaf only, and only
     /// if `may_wait`. As an error, the number of a change whose leaf it does not get: the caller must let go of
     /// everything, and then wait for that leaf.
@@ -314,7 +313,7 @@ impl<'t, N: TreeNode<Keys: MapKeys, Ops: Defer>, M: Medium> Together<'t, N, M> {
         }
         for write in writes {
             if std::mem::take(&mut write.is_sparse) {
-                tree.lag(N::Space::run(Gather { tree, key: write.key() }));
+                tree.after_removal(write.key());
             }
         }
     }

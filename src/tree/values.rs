@@ -1,107 +1,39 @@
 //! Values as the typed map stores them: words in their slots, or records that slots point to.
 
-use super::keys::TreeKeys;
-use super::part::{AnyPart, PartOf};
-use super::{Before, Change, TreeNode, TreeState};
+use super::{Before, Change, Form, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::kind::Kind;
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, Keys, RefOf, Words};
+use crate::node::{Entry, Keys, RefOf};
 use crate::pool::record::RECORD_MAX;
-use crate::pool::records::{Reading, Records};
-use crate::stored::{Encoded, Stored};
+use crate::pool::records::Reading;
+use crate::raw::Raw;
 use std::borrow::Borrow;
-use std::ops::Bound;
 
-/// What maps need to know of the keys of their trees.
-pub trait MapKeys: TreeKeys {
-    /// The part of a tree with such keys.
-    fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t>;
-
-    /// The part that is in `any`; `None` if the tree has other keys.
-    fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)>;
-
-    /// The length of a key in bytes.
-    fn len(key: &Self::Key) -> usize;
-
-    /// The bounds of an interval.
-    fn bounds(unread: &Self::Unread) -> (Bound<&Self::Key>, Bound<&Self::Key>);
-
-    /// The value of a key, of this kind.
-    fn value<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: Self::Ref<'_>,
-        kind: Kind,
-    ) -> Result<Option<Stored>, Fault>;
-
-    /// Applies `read` to the value of a key.
-    fn value_with<N: TreeNode<Keys = Self>, M: Medium, R>(
-        tree: &TreeState<N, M>,
-        key: Self::Ref<'_>,
-        kind: Kind,
-        read: impl FnOnce(Encoded<'_>) -> R,
-    ) -> Result<Option<R>, Fault>;
-
-    /// The word for the slot of a key, and the record that it points to, if any. The record is flushed, but not fenced.
-    /// `again` says that the caller has waited for space.
-    fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &'t TreeState<N, M>,
-        key: Self::Ref<'_>,
-        value: Encoded<'_>,
-        again: bool,
-    ) -> Result<(u64, Written<'t, N, M>), Fault>;
-
-    /// The value behind a slot's word, which was read after `reading` had begun.
-    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, kind: Kind) -> Result<Stored, Fault>;
-
-    /// Applies `read` to the key and to the value of an entry, which was read after `reading` had begun.
-    fn with_entry<M: Medium, R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        kind: Kind,
-        read: impl FnOnce(&Self::Key, Encoded<'_>) -> R,
-    ) -> Result<R, Fault>;
-
-    /// Applies `read` to the key of an entry, which was read after `reading` had begun, and returns the value, too.
-    fn with_stored<M: Medium, R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        kind: Kind,
-        read: impl FnOnce(&Self::Key) -> R,
-    ) -> Result<(R, Stored), Fault>;
-
-    /// Applies `read` to the key of an entry, which was read after `reading` had begun.
-    fn with_key<M: Medium, R>(
-        entry: Entry,
-        reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(&Self::Key) -> R,
-    ) -> Result<R, Fault>;
-}
-
-impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
+impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
     /// The values of keys, in their order.
-    pub(crate) fn values(&self, keys: &[RefOf<'_, N>], kind: Kind, mut out: impl FnMut(Result<Option<Stored>, Fault>)) {
+    pub(crate) fn values(&self, keys: &[RefOf<'_, N>], kind: Kind, mut out: impl FnMut(Result<Option<Raw>, Fault>)) {
         // Started before the slots are read.
         let reading = self.reading();
         let stored = |word| N::Keys::stored_value(word, reading.as_ref(), kind);
         self.get_many_with(keys, |word| word, |found| out(found.map(stored).transpose()));
     }
 
-    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
+    /// [Writes](Form::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
     /// reading.
     #[inline]
-    pub(super) fn write(&self, key: RefOf<'_, N>, value: Encoded<'_>) -> Result<(u64, Written<'_, N, M>), Fault> {
+    pub(super) fn write(&self, key: RefOf<'_, N>, value: Raw<&[u8]>) -> Result<(u64, Written<'_, N, M>), Fault> {
         let write = |again| N::Keys::write(self, key, value, again);
         write(false).or_else(|fault| self.pool.with_space(fault, || write(true)))
     }
 
-    /// [Writes](MapKeys::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
+    /// [Writes](Form::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
     /// reading. The record, if there is one, is durable when this returns.
     #[inline]
     pub(super) fn write_durably(
         &self,
         key: RefOf<'_, N>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
     ) -> Result<(u64, Written<'_, N, M>), Fault> {
         let (word, written) = self.write(key, value)?;
         if written.is_record() {
@@ -114,7 +46,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     pub(crate) fn put(
         &self,
         key: RefOf<'_, N>,
-        value: Encoded<'_>,
+        value: Raw<&[u8]>,
         wanted: fn(Option<u64>) -> bool,
     ) -> Result<bool, Fault> {
         let (word, written) = self.write_durably(key, value)?;
@@ -173,7 +105,7 @@ impl<N: TreeNode<Keys: MapKeys>, M: Medium> TreeState<N, M> {
     pub(crate) fn bulk_load_values<V>(
         &self,
         entries: impl Iterator<Item = (<N::Keys as Keys>::Owned, V)>,
-        write: impl Fn(&V, &mut dyn FnMut(Encoded<'_>)) -> Result<(), Fault>,
+        write: impl Fn(&V, &mut dyn FnMut(Raw<&[u8]>)) -> Result<(), Fault>,
     ) -> Result<u64, Fault> {
         let mut all = Vec::new();
         let loaded = self.bulk_load(entries.map(|(key, value)| {
@@ -199,7 +131,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// The error for a value that is not of the tree's kind.
     #[cold]
-    fn kind_mismatch(&self, found: &str, given: &str) -> Fault {
+    pub(super) fn kind_mismatch(&self, found: &str, given: &str) -> Fault {
         ErrorKind::KindMismatch { tree: self.name(), found: found.to_owned(), expected: given.to_owned() }.into()
     }
 
@@ -232,111 +164,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         {
             records.discard(&self.pool.medium, &self.pool.segments, record);
         }
-    }
-}
-
-impl MapKeys for Words {
-    fn any_part<'t>(part: Box<dyn PartOf<Self> + 't>) -> AnyPart<'t> {
-        AnyPart::Words(part)
-    }
-
-    fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)> {
-        match any {
-            AnyPart::Words(part) => Some(&mut **part),
-            AnyPart::Bytes(_) => None,
-        }
-    }
-
-    fn len(_key: &u64) -> usize {
-        8
-    }
-
-    fn bounds((from, to): &(u64, u64)) -> (Bound<&u64>, Bound<&u64>) {
-        (Bound::Included(from), Bound::Included(to))
-    }
-
-    fn value<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: u64,
-        kind: Kind,
-    ) -> Result<Option<Stored>, Fault> {
-        // Started before the slot is read: the record that the slot points to stays as long as this reader does.
-        let reading = tree.reading();
-        tree.get(key).map(|word| Self::stored_value(word, reading.as_ref(), kind)).transpose()
-    }
-
-    fn value_with<N: TreeNode<Keys = Self>, M: Medium, R>(
-        tree: &TreeState<N, M>,
-        key: u64,
-        _kind: Kind,
-        read: impl FnOnce(Encoded<'_>) -> R,
-    ) -> Result<Option<R>, Fault> {
-        let reading = tree.reading();
-        let Some(word) = tree.get(key) else { return Ok(None) };
-        match reading {
-            None => Ok(Some(read(Encoded::Word(word)))),
-            Some(reading) => Ok(Some(reading.with(word, |bytes| read(Encoded::Bytes(bytes)))?)),
-        }
-    }
-
-    fn write<'t, N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &'t TreeState<N, M>,
-        _key: u64,
-        value: Encoded<'_>,
-        again: bool,
-    ) -> Result<(u64, Written<'t, N, M>), Fault> {
-        let (bytes, records) = match (value, &tree.leaves.records) {
-            (Encoded::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
-            (Encoded::Bytes(bytes), Some(records)) => (bytes, records),
-            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
-            // another slot.
-            (Encoded::Word(_), Some(_)) => return Err(tree.kind_mismatch("bytes", "a value in its slot")),
-            (Encoded::Bytes(_), None) => return Err(tree.kind_mismatch("values in their slots", "bytes")),
-        };
-        tree.pool.admit()?;
-        check_len(bytes)?;
-        let write = if again { Records::write_again } else { Records::write };
-        let record = write(records, &tree.pool.medium, &tree.pool.segments, &[bytes])?;
-        Ok((record, Written { by: tree, record: Some(record) }))
-    }
-
-    #[inline]
-    fn stored_value<M: Medium>(word: u64, reading: Option<&Reading<'_, M>>, _kind: Kind) -> Result<Stored, Fault> {
-        match reading {
-            None => Ok(Stored::Word(word)),
-            Some(reading) => Ok(Stored::Bytes(reading.reader.read(word)?)),
-        }
-    }
-
-    #[inline]
-    fn with_entry<M: Medium, R>(
-        (key, word): Entry,
-        reading: Option<&Reading<'_, M>>,
-        _kind: Kind,
-        read: impl FnOnce(&u64, Encoded<'_>) -> R,
-    ) -> Result<R, Fault> {
-        let Some(Reading { reader, .. }) = reading else { return Ok(read(&key, Encoded::Word(word))) };
-        let len = reader.len(word)?;
-        Ok(reader.with_part(word, (0, len), |bytes| read(&key, Encoded::Bytes(bytes))))
-    }
-
-    #[inline]
-    fn with_stored<M: Medium, R>(
-        (key, word): Entry,
-        reading: Option<&Reading<'_, M>>,
-        kind: Kind,
-        read: impl FnOnce(&u64) -> R,
-    ) -> Result<(R, Stored), Fault> {
-        Ok((read(&key), Self::stored_value(word, reading, kind)?))
-    }
-
-    #[inline]
-    fn with_key<M: Medium, R>(
-        (key, _): Entry,
-        _reading: Option<&Reading<'_, M>>,
-        read: impl FnOnce(&u64) -> R,
-    ) -> Result<R, Fault> {
-        Ok(read(&key))
     }
 }
 

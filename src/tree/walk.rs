@@ -117,7 +117,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let leaf = |number: u32| (headers.name[number as usize], self.block(numbered, number as usize));
         let mut listed: Vec<(u64, u64)> = order.into_iter().map(leaf).collect();
         // Where names do not tell, recovery compares the fence keys, when their lines are there.
-        let ascends = !N::Keys::NAMES_ASCEND || N::Keys::separators_ascend::<M>(self.leaves.access(), &listed);
+        let ascends = !N::Keys::NAMES_ASCEND || N::Keys::separators_ascend(self.leaves.access(), &listed);
         let is_whole = listed.first()?.0 == 0 && ascends;
         let tail = N::Keys::cut_tail(&mut listed)?;
         is_whole.then_some(Leaves { listed, tail })
@@ -370,7 +370,7 @@ mod tests {
         is_corrupt::<OneLine<7>>(|state, at| state.medium().store(at + LOW, 0));
         is_corrupt::<Circular<4>>(|state, at| {
             state.medium().store(at + 16, 7);
-            assert!(<Circular<4> as Node>::Ops::level(state.medium(), at).is_err());
+            assert!(<Circular<4> as Node>::Ops::level(state.leaves.block(at)).is_err());
         });
     }
 }

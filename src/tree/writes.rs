@@ -2,11 +2,11 @@
 
 use super::directory::Directory;
 use super::node::OwnedOf;
-use super::{Before, MapKeys, TreeNode};
+use super::{Before, Form, TreeNode};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{Keys, RefOf};
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -17,42 +17,8 @@ pub(super) type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>
 
 type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
 
-/// What the value of a key is to be.
-pub(super) enum New {
-    /// The key goes.
-    Nothing,
-    /// A value that fits into the slot.
-    Word(u64),
-    /// A value for a record.
-    Bytes(Box<[u8]>),
-}
-
-impl New {
-    #[inline]
-    pub(super) fn of(value: Option<Encoded<'_>>) -> Self {
-        match value {
-            None => Self::Nothing,
-            Some(Encoded::Word(word)) => Self::Word(word),
-            Some(Encoded::Bytes(bytes)) => Self::Bytes(bytes.into()),
-        }
-    }
-
-    pub(super) fn encoded(&self) -> Option<Encoded<'_>> {
-        match self {
-            Self::Nothing => None,
-            Self::Word(word) => Some(Encoded::Word(*word)),
-            Self::Bytes(bytes) => Some(Encoded::Bytes(bytes)),
-        }
-    }
-
-    pub(super) fn stored(&self) -> Option<Stored> {
-        match self {
-            Self::Nothing => None,
-            Self::Word(word) => Some(Stored::Word(*word)),
-            Self::Bytes(bytes) => Some(Stored::Bytes(bytes.to_vec())),
-        }
-    }
-}
+/// What the value of a key is to be; `None` if the key goes.
+pub(super) type New = Option<Raw<Box<[u8]>>>;
 
 /// The change of an entry, and how far it has come.
 pub(super) struct Write<'t, N: TreeNode, M: Medium> {
@@ -81,7 +47,7 @@ impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
 
     /// The word for the slot, which is known once its record is written; `None` if the entry is removed.
     pub(super) fn word(&self) -> Option<u64> {
-        self.written.or_else(|| self.new.encoded().map(Encoded::word))
+        self.written.or_else(|| self.new.as_ref().map(|new| new.lent().word()))
     }
 }
 
@@ -96,7 +62,7 @@ pub(super) struct Writes<'t, N: TreeNode, M: Medium> {
     map: Option<BTreeMap<OwnedOf<N>, New>>,
 }
 
-impl<'t, N: TreeNode<Keys: MapKeys>, M: Medium> Writes<'t, N, M> {
+impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
     /// The most writes of a list that grows: as many as are looked up side by side.
     pub(super) const FEW: usize = GROUP;
 

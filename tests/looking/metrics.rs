@@ -2,7 +2,8 @@
 
 use super::{Scratch, Trees, filled, options, reading};
 use bristlecone::papers::{CircTree, CrabTree, NvTree};
-use bristlecone::{IndexKind, Map, Metrics, OneLine, PTree, Pool, TreeMetrics};
+use bristlecone::stat::{Metrics, TreeMetrics};
+use bristlecone::{IndexKind, Map, OneLine, PTree, Pool};
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! Maps whose keys are byte strings, compared with `BTreeMap`.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::{ByteLeaf, KeyView, Map, Options, Pool, Result};
+use bristlecone::codec::KeyView;
+use bristlecone::{ByteLeaf, Map, Options, Pool, Result};
 use std::collections::BTreeMap;
 
 const POOL: u64 = 16 << 20;

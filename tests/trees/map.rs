@@ -2,12 +2,11 @@
 
 use crate::ending::Ending;
 use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::codec::{Kind, Raw, Refusal, Words};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::papers::{Circular, Linear};
-use bristlecone::{
-    Encoded, Error, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool, Refusal, Result, Stored, ToStore,
-    Value, Word, WordNode,
-};
+use bristlecone::{Error, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value, WordNode};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -30,11 +29,11 @@ fn reopen(words: Vec<u64>) -> Pool<Any> {
     options().open_on(holding(words)).unwrap()
 }
 
-fn all<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
+fn all<K: Key<Form = Words>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
     map.iter().collect::<Result<_>>().unwrap()
 }
 
-fn sound<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
+fn sound<K: Key<Form = Words>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
     assert!(map.fault().is_none(), "{}", map.fault().unwrap());
     let report = map.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -43,7 +42,7 @@ fn sound<K: Key<Form = Word>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, 
 // Keys and values of every kind.
 
 /// Does everything that a map does with keys, in and out of order, and compares with `BTreeMap`.
-fn keys_of<K: for<'k> Key<Form = Word, Borrowed<'k> = K> + Copy + Debug>(keys: &[K]) {
+fn keys_of<K: for<'k> Key<Form = Words, Borrowed<'k> = K> + Copy + Debug>(keys: &[K]) {
     let pool = pool();
     let map: Small<K, u64> = pool.map_with("m", IndexKind::Volatile).unwrap();
     let mut model = BTreeMap::new();
@@ -125,7 +124,7 @@ fn keys_with_a_prefix_are_those_of_a_range() {
     let keys = parts.iter().flat_map(|&a| [0, 1, 255].iter().flat_map(move |&b| [0, 7, u32::MAX].map(|c| (a, b, c))));
     let keys: Vec<_> = keys.collect();
     map.bulk_load(keys.iter().map(|&key| (key, 0))).unwrap();
-    let shown = |entries: bristlecone::Entries<'_, (i16, u8, u32), u64, Circular<4>, Any>| {
+    let shown = |entries: bristlecone::iter::Entries<'_, (i16, u8, u32), u64, Circular<4>, Any>| {
         entries.map(|entry| entry.unwrap().0).collect::<Vec<_>>()
     };
     for a in parts.into_iter().chain([-2, 5]) {
@@ -345,21 +344,21 @@ struct Liar;
 
 impl Value for Liar {
     const KIND: Kind = <Vec<u8> as Value>::KIND;
-    type Borrowed<'v> = Encoded<'v>;
-    type View<'v> = Encoded<'v>;
+    type Borrowed<'v> = Raw<&'v [u8]>;
+    type View<'v> = Raw<&'v [u8]>;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(match value {
-            Encoded::Word(word) => word.into(),
-            Encoded::Bytes(bytes) => bytes.into(),
+            Raw::Word(word) => word.into(),
+            Raw::Bytes(bytes) => bytes.into(),
         })
     }
 
-    fn decode(_: Stored) -> std::result::Result<Self, Refusal> {
+    fn decode(_: Raw) -> std::result::Result<Self, Refusal> {
         Ok(Self)
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         encoded
     }
 }
@@ -377,14 +376,12 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         let refused = |result: Result<bool>| {
             assert!(matches!(result, Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })), "{result:?}")
         };
-        refused(liars.insert(1, Encoded::Word(word)));
-        refused(liars.update(1, Encoded::Word(word)));
-        refused(liars.insert_new(9, Encoded::Word(word)));
+        refused(liars.insert(1, Raw::Word(word)));
+        refused(liars.update(1, Raw::Word(word)));
+        refused(liars.insert_new(9, Raw::Word(word)));
     }
     assert!(matches!(
-        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile)
-            .unwrap()
-            .bulk_load([(1, Encoded::Word(8))]),
+        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile).unwrap().bulk_load([(1, Raw::Word(8))]),
         Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })
     ));
     (1..9).for_each(|key| assert_eq!(honest.get(key).unwrap().unwrap(), bytes(50, key as usize)));

@@ -1,12 +1,11 @@
 //! Types of users: values that are built, that are refused, and kinds with names of their own.
 
 use crate::medium::{Any, holding, words_of, zeroed};
+use bristlecone::codec::{EncodedKey, Kind, Raw, Refusal};
 use bristlecone::medium::{Layer, Medium, Step};
 use bristlecone::papers::Circular;
-use bristlecone::{
-    ByteLeaf, Encoded, EncodedKey, Error, ErrorGroup, ErrorKind, IndexKind, Key, Kind, Map, OneLine, Options, Pool,
-    Refusal, Result, Stored, ToStore, Value,
-};
+use bristlecone::{ByteLeaf, Error, ErrorGroup, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value};
+use std::borrow::Cow;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex};
 
@@ -19,16 +18,16 @@ impl Value for Even {
     type Borrowed<'v> = Self;
     type View<'v> = &'v str;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> std::result::Result<Raw<Cow<'v, [u8]>>, Refusal> {
         if value.0.is_multiple_of(2) { Ok(value.0.to_string().into_bytes().into()) } else { Err("odd".into()) }
     }
 
-    fn decode(stored: Stored) -> std::result::Result<Self, Refusal> {
+    fn decode(stored: Raw) -> std::result::Result<Self, Refusal> {
         let number: u64 = String::from_utf8(stored.bytes())?.parse()?;
         if number.is_multiple_of(2) { Ok(Self(number)) } else { Err("odd".into()) }
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         String::view(encoded)
     }
 }
@@ -336,15 +335,15 @@ impl Value for Longest {
     type Borrowed<'v> = u64;
     type View<'v> = u64;
 
-    fn encode<'v>(value: u64) -> std::result::Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: u64) -> std::result::Result<Raw<Cow<'v, [u8]>>, Refusal> {
         Ok(value.into())
     }
 
-    fn decode(_: Stored) -> std::result::Result<Self, Refusal> {
+    fn decode(_: Raw) -> std::result::Result<Self, Refusal> {
         Ok(Self)
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> u64 {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> u64 {
         encoded.word()
     }
 }

@@ -1,7 +1,9 @@
 //! Keys of all kinds, and dumps that are loaded again.
 
 use super::{Desk, Ran, command, run, start};
-use bristlecone::{Encoded, Kind, Map, Pool, Postcard, Refusal, Stored, ToStore, Value};
+use bristlecone::codec::{Kind, Raw, Refusal};
+use bristlecone::{Map, Pool, Postcard, Value};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -167,15 +169,15 @@ impl Value for Note {
     type Borrowed<'v> = &'v str;
     type View<'v> = &'v str;
 
-    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<ToStore<'v>, Refusal> {
+    fn encode<'v>(value: Self::Borrowed<'v>) -> Result<Raw<Cow<'v, [u8]>>, Refusal> {
         String::encode(value)
     }
 
-    fn decode(_stored: Stored) -> Result<Self, Refusal> {
+    fn decode(_stored: Raw) -> Result<Self, Refusal> {
         Ok(Self)
     }
 
-    fn view<'v>(encoded: Encoded<'v>) -> Self::View<'v> {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         String::view(encoded)
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{Desk, Ran, command, has_keys, ran, run, start};
 use bristlecone::Pool;
-use bristlecone::papers::{CircTree, FastFairBinary, Linear};
+use bristlecone::papers::{CircTree, FastFairBinary, Linear, NvTree};
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 #[test]
@@ -433,6 +433,17 @@ fn a_file_that_is_only_read_is_not_changed() {
 }
 
 #[test]
+fn all_layouts_of_the_crate_are_checked() {
+    let desk = Desk::new();
+    let pool = Pool::options().capacity(32 << 20).open(desk.pool()).unwrap();
+    pool.tree_of::<NvTree>("nv").unwrap().insert(1, 2).unwrap();
+    pool.tree_of::<Linear<8>>("small").unwrap().insert(1, 2).unwrap();
+    pool.close().unwrap();
+    let told = desk.run("check", &[]).ok();
+    assert!(told.contains("clean: 2 trees"), "{told}");
+}
+
+#[test]
 fn a_tree_of_another_size_is_not_checked_and_not_broken() {
     let desk = Desk::new();
     desk.load("1\ta\n", &["--capacity", "32M"]).ok();
@@ -508,4 +519,29 @@ fn a_backup_is_a_pool_of_its_own() {
         }
     }
     assert!(refused > 1, "{refused}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_load_in_order() {
+    for (signal, name, code) in [(libc::SIGINT, "SIGINT", 130), (libc::SIGTERM, "SIGTERM", 143)] {
+        let desk = Desk::new();
+        let pool = desk.pool();
+        let args = [OsStr::new("load"), pool.as_os_str(), "-".as_ref(), "--ack".as_ref()];
+        let mut load = command(args);
+        let mut child = start(load.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let mut stdin = child.stdin.take().unwrap();
+        // Half a line stays behind two whole ones; the process waits for the rest of it.
+        stdin.write_all(b"1\ta\n2\tb\n3\thalf").unwrap();
+        let acknowledged = BufReader::new(child.stdout.as_mut().unwrap()).lines().take(2).count();
+        assert_eq!(acknowledged, 2);
+        // SAFETY: the process was not waited for, so its number is still its own.
+        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
+        let ran = Ran::new(child.wait_with_output().unwrap());
+        drop(stdin);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert!(ran.err.contains("2 lines loaded") && ran.err.contains(name) && ran.err.contains("line 3 is the next"));
+        assert!(desk.run("stat", &[]).ok().contains("closed in order"));
+        assert_eq!(desk.run("scan", &[]).ok(), "1\ta\n2\tb\n");
+    }
 }

@@ -1,10 +1,10 @@
 //! Checking an index without taking locks and without storing anything.
 
 use super::{Top, top_of};
-use crate::chain::Links;
+use crate::chain::{Links, Nodes};
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{InnerOps, Layout, WordNode};
+use crate::node::{InnerOps, WordNode, Words};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
@@ -32,13 +32,7 @@ pub(crate) fn check<N: WordNode<Ops: InnerOps>, M: Medium>(
     }
 }
 
-fn check_levels<N: WordNode<Ops: InnerOps>, M: Medium>(
-    links: &Links<N, M>,
-    top: Top,
-    leaves: &[(u64, u64)],
-    report: &mut dyn FnMut(Broken),
-) {
-    let m = links.medium();
+fn check_levels(links: &dyn Nodes<Words>, top: Top, leaves: &[(u64, u64)], report: &mut dyn FnMut(Broken)) {
     // From the top down, without locks, because taking a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();
@@ -58,7 +52,7 @@ fn check_levels<N: WordNode<Ops: InnerOps>, M: Medium>(
         }
         let mut entries = Vec::new();
         for &(at, range) in &nodes {
-            let Some(checked) = N::Ops::check(m, at, range, report) else { return };
+            let Some(checked) = links.check(at, range, report) else { return };
             let from = entries.len();
             entries.extend(checked.entries.iter().map(|&(low, child)| (low, child, at)));
             if entries.get(from).is_none_or(|&(key, ..)| key != range.low()) {

@@ -2,9 +2,8 @@
 
 use super::arena::{Arena, Id, Spare};
 use super::image::{Source, Top};
-use super::node::{FILL, IndexNode, NOT_LOADED, Slots, WIDTH};
+use super::node::{FILL, InNodes, IndexNode, NOT_LOADED, Slots, WIDTH};
 use crate::index::root::{Root, RootWord};
-use crate::index::separators::Separators;
 use std::cmp::Ordering;
 
 /// What the writer keeps from one change to the next.
@@ -26,20 +25,20 @@ pub(super) struct Gone;
 
 /// A change under way. It opens nodes as it meets them, and closes them all together when it is dropped, so a reader
 /// sees none or all of it.
-pub(super) struct Edit<'a, S: Separators> {
+pub(super) struct Edit<'a, S: InNodes> {
     separators: &'a S,
     arena: &'a Arena<S::Node>,
     root: &'a RootWord,
     writer: &'a mut Writer,
 }
 
-impl<S: Separators> Drop for Edit<'_, S> {
+impl<S: InNodes> Drop for Edit<'_, S> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl<'a, S: Separators> Edit<'a, S> {
+impl<'a, S: InNodes> Edit<'a, S> {
     pub(super) fn new(
         separators: &'a S,
         arena: &'a Arena<S::Node>,

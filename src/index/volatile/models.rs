@@ -2,11 +2,12 @@
 //!
 //! There is a negative control for words and one for strings: a reader that checks no version must be found wrong.
 
+use super::InNodes;
 use super::node::{IndexNode, Slots};
 use super::{VolatileIndex, image_of};
 use crate::byte_key::ByteKey;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
-use crate::index::separators::{Fences, Separators, Strings};
+use crate::index::separators::{Fences, Strings};
 
 /// Runs a model with the real `floor`.
 fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
@@ -91,7 +92,7 @@ fn loom_floor_against_rebuilds() {
 }
 
 /// A descent that checks nothing.
-fn unchecked<S: Separators>(index: &VolatileIndex<S>, key: S::Key<'_>) -> Option<u64> {
+fn unchecked<S: InNodes>(index: &VolatileIndex<S>, key: S::Key<'_>) -> Option<u64> {
     let (root, mut known) = (index.root.get()?, S::Known::default());
     let mut node = index.arena.get(root.id).ok()?;
     for _ in 0..root.height {

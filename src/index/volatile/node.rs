@@ -6,7 +6,6 @@
 //! key and needs no length. Slot 0 has no separator: a search enters a node only with a key that is not below the
 //! separator of slot 0, which the parent knows.
 
-use super::RUN;
 use crate::arch;
 use crate::arch::simd::{self, Compare, Search};
 use crate::index::separators::Separators;
@@ -31,6 +30,9 @@ pub(super) const PAD: u64 = i64::MAX as u64;
 
 /// The sign bit. Flipping it makes signed comparison order unsigned numbers.
 pub(super) const SIGN: u64 = 1 << 63;
+
+/// Leaves that a scan learns of at once.
+pub(crate) const RUN: usize = 8;
 
 /// Prefetches words, which start at a line.
 #[inline(always)]
@@ -132,8 +134,14 @@ pub(crate) trait Slots: Zero + Send + Sync + Sized + 'static {
     fn remove(&self, at: usize, len: usize);
 }
 
+/// Separators that an index in memory can hold.
+pub trait InNodes: Separators {
+    /// The nodes that hold them.
+    type Node: IndexNode<Self>;
+}
+
 /// What depends on the kind of separators.
-pub trait IndexNode<S: Separators<Node = Self>>: Slots {
+pub trait IndexNode<S: InNodes<Node = Self>>: Slots {
     /// The slot of the greatest separator `<= key`; slot 0 if there is none. `known` holds for this node, and then for
     /// the child of that slot. `version` is that of this node.
     fn slot_of(
@@ -171,7 +179,7 @@ pub trait IndexNode<S: Separators<Node = Self>>: Slots {
 }
 
 /// One search in one node.
-struct Once<'s, 'k, S: Separators> {
+struct Once<'s, 'k, S: InNodes> {
     node: &'s S::Node,
     separators: &'s S,
     key: S::Key<'k>,
@@ -179,7 +187,7 @@ struct Once<'s, 'k, S: Separators> {
     version: u64,
 }
 
-impl<S: Separators> Search for Once<'_, '_, S> {
+impl<S: InNodes> Search for Once<'_, '_, S> {
     type Found = usize;
 
     fn by(self, compare: impl Compare) -> usize {

@@ -27,7 +27,7 @@
 //! prefix or would be in a tie with a neighbour. It is the least number that avoids ties between separators, less
 //! [`SLACK`]. Where all numbers leave ties, they cost time.
 
-use super::node::{IndexNode, PAD, SIGN, Slots, WIDTH};
+use super::node::{InNodes, IndexNode, PAD, SIGN, Slots, WIDTH};
 use crate::arch;
 use crate::arch::simd::{self, Compare};
 use crate::byte_key::{ByteKey, common_prefix, head};
@@ -260,6 +260,10 @@ impl Slots for NodeOfStrings {
         }
         self.set_word(len - 1, PAD);
     }
+}
+
+impl<F: Fences> InNodes for Strings<F> {
+    type Node = NodeOfStrings;
 }
 
 impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {

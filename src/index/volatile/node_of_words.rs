@@ -11,7 +11,7 @@
 //! A search reads four lines of words at once, and then one line of children. [`Slots::touch`] prefetches the
 //! children, too, where they may be far away.
 
-use super::node::{IndexNode, PAD, SIGN, Slots, WIDTH};
+use super::node::{InNodes, IndexNode, PAD, SIGN, Slots, WIDTH};
 use crate::arch::simd::{self, Compare};
 use crate::memory::Zero;
 use crate::node::Words;
@@ -79,6 +79,10 @@ impl Slots for NodeOfWords {
         }
         self.set_word(len - 1, PAD);
     }
+}
+
+impl InNodes for Words {
+    type Node = NodeOfWords;
 }
 
 impl IndexNode<Words> for NodeOfWords {

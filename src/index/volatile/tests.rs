@@ -1,18 +1,19 @@
 //! Tests for all kinds of separators. Numbers stand for them: a number is the name, and encodings that keep the order
 //! make it a string.
 
+use super::InNodes;
 use super::arena::Id;
 use super::image_of;
 use super::node::{IndexNode, Slots, WIDTH};
 use super::{VolatileIndex, Words};
-use crate::index::separators::{Fences, Separators, Strings};
+use crate::index::separators::{Fences, Strings};
 use crate::index::trials::{self, Model, Op, Random, TestedIndex, floor_in, remove_from, same};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cmp::Ordering;
 
 /// A kind of separators under test.
-pub(super) trait Checked: Separators {
+pub(super) trait Checked: InNodes {
     /// Checks what a node keeps of its separators.
     fn check(&self, node: &Self::Node) -> Result<(), String>;
 }
@@ -57,7 +58,7 @@ fn apart(number: u64) -> Vec<u8> {
     [&(number / 5).to_be_bytes()[..], &[0xff; 20], &[(number % 5) as u8 * 60]].concat()
 }
 
-fn empty_of<S: Separators>(separators: S) -> VolatileIndex<S> {
+fn empty_of<S: InNodes>(separators: S) -> VolatileIndex<S> {
     VolatileIndex::of(separators)
 }
 
@@ -93,7 +94,7 @@ impl<S: Checked> TestedIndex for VolatileIndex<S> {
     }
 }
 
-fn floor<S: Separators>(index: &VolatileIndex<S>, number: u64) -> Option<u64> {
+fn floor<S: InNodes>(index: &VolatileIndex<S>, number: u64) -> Option<u64> {
     index.separators.with_key(number, |key| index.floor(key))
 }
 
@@ -274,7 +275,7 @@ fn thinned_out_nodes_merge<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     assert!(check(&index).unwrap() * 10 < before);
 }
 
-fn relabel<S: Separators>(index: &VolatileIndex<S>, node: &S::Node, slot: usize, name: u64) {
+fn relabel<S: InNodes>(index: &VolatileIndex<S>, node: &S::Node, slot: usize, name: u64) {
     node.open();
     node.relabel(&index.separators, slot, name);
     node.close();
@@ -311,13 +312,13 @@ fn check_finds_faults<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     }
 }
 
-fn all<S: Separators>(index: &VolatileIndex<S>) -> Option<Model> {
+fn all<S: InNodes>(index: &VolatileIndex<S>) -> Option<Model> {
     let mut all = Model::new();
     index.for_each(|low, leaf| assert!(all.insert(low, leaf).is_none())).then_some(all)
 }
 
 /// An index whose nodes are all still in an image; those that are `damaged` cannot be read.
-fn reopened<S: Separators>(
+fn reopened<S: InNodes>(
     index: VolatileIndex<S>,
     model: &Model,
     damaged: impl Fn(u64) -> bool + Send + Sync + 'static,

@@ -1,4 +1,10 @@
-//! Frames: what a sync writes to the log. Their diagram is in `docs/journal.md`.
+//! Frames: what a sync writes to the log. Which frames count is in `docs/journal.md`, J6 and J24 to J26.
+//!
+//! ```text
+//! frame    | at 8 | position 8 | positions 32, bytes 32 | epoch 8 | synced 8 | sequence 8 |
+//!          | CRC-32 of the salt, of these and of the body 8 | body |
+//! body     | where 8, words |  for each entry
+//! ```
 
 use super::marker::PLACE;
 use std::ops::Range;

@@ -1,9 +1,10 @@
 //! What a ring begins with: four sectors, the last of which is free.
 //!
 //! ```text
-//! 0      whose it is: "BRISRNG2" | uuid | uuid | salt | epoch | nonce | nonce before | boot | cells | seat | CRC-32
-//! 512    what is on the disk, twice (J24): positions | sequence of the header | check | 0
-//! 1024   whether something has failed (J29): bits | the same bits, turned over
+//! 0        whose it is: "BRISRNG2" | uuid | uuid | salt | epoch | nonce | nonce before | boot | cells | seat | CRC-32
+//! 512      what is on the disk, twice (J24): position | sequence of the header | check
+//! 1024     whether something has failed (J29): bits | the same bits, turned over
+//! 2048     cells
 //! ```
 //!
 //! The first sector is written as a whole, and through. The others are words that are stored one by one.

@@ -1,4 +1,14 @@
-//! The header of the log, in two twins. The diagram is in `docs/journal.md`.
+//! The header of the log, in two twins: the valid one with the higher sequence counts.
+//!
+//! ```text
+//! 0        header, twin A
+//! 4096     header, twin B
+//! 8192     the region: frames, one after the other, around the end of the region to its beginning
+//!
+//! header   | "BRISLOG2" | sequence | uuid | uuid | epoch | from: at, position | start: at, position |
+//!          | base | length of the region | number of the checkpoint | salt | nonce | seat of the ring | boot |
+//!          | what an open must know: 0 | four words for builds to come | CRC-32 |
+//! ```
 
 use super::disk::Disk;
 use super::frame::{Form, Mark};

@@ -1,5 +1,9 @@
 //! The marker: what the pool file says about its journal. It is no part of the pool's content, so it can be read before
-//! the log is applied. The diagram is in `docs/journal.md`.
+//! the log is applied. Its invariants, J14 to J16, are in `docs/journal.md`.
+//!
+//! ```text
+//! 1024   | "BRISMARK" | uuid | uuid | number of the checkpoint | applied | settled 1, for builds to come 63 | CRC-32 |
+//! ```
 
 use super::disk::Disk;
 use super::sealed::{seal, unseal};

@@ -1,7 +1,12 @@
 //! The ring: what was flushed and is not in the log yet, in memory that outlives the process.
 //!
-//! The diagram of a cell and the invariants J1 to J5, and J22, are in `docs/journal.md`. What a ring begins with is in
-//! `head.rs`.
+//! ```text
+//! cell     | tag 8 | where 8 | up to eight words, 64 |            80 bytes
+//! tag      | low half of the position and 1: 32 | check 32 |    a claim has no check; 0: nothing since the epoch began
+//! where    | offset in words 48 | number of words 16 |
+//! ```
+//!
+//! The invariants of cells, J1 to J5 and J22, are in `docs/journal.md`. What a ring begins with is in `head.rs`.
 
 use super::frame::{Body, Entry, OnDisk};
 use super::head;

@@ -10,9 +10,7 @@
 use crate::byte_key::common_prefix;
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::bytes::entry::ReadEntry;
-use crate::pool::record::RecordReader;
-use crate::pool::segments::{SegmentEntry, Segments};
+use crate::node::BlockAt;
 use std::cmp::Ordering;
 
 /// Offset of the word of layout, skip, and length of the fence key.
@@ -45,86 +43,61 @@ impl Meta {
     }
 }
 
-/// What operations on leaves of byte strings need of a pool: the medium, and where leaves and records of the tree are.
-pub struct ByteAccess<'a, M: Medium> {
-    pub(super) m: &'a M,
-    pub(super) segments: &'a Segments,
-    pub(super) class: SegmentEntry,
-}
-
-impl<M: Medium> Clone for ByteAccess<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Medium> Copy for ByteAccess<'_, M> {}
-
-impl<'a, M: Medium> ByteAccess<'a, M> {
-    /// The records of the tree.
+/// The header of a leaf.
+impl<M: Medium> BlockAt<'_, M> {
     #[inline]
-    pub(crate) fn records(self) -> RecordReader<'a, M> {
-        RecordReader { m: self.m, segments: self.segments, tree: self.class.tree }
-    }
-
-    /// Whether `at` is the offset of a block of leaves.
-    pub(crate) fn is_leaf(self, at: u64) -> bool {
-        self.segments.is_block(at, self.class)
-    }
-
-    #[inline]
-    pub(super) fn meta(self, at: u64) -> Meta {
-        Meta::of(self.m.load(at + META))
+    pub(super) fn meta(self) -> Meta {
+        Meta::of(self.load(META))
     }
 
     /// The record of the fence key of a leaf; 0 if it has none.
-    pub(crate) fn fence_record(self, at: u64) -> u64 {
-        if self.meta(at).len > INLINE { self.m.load(at + FENCE) } else { 0 }
+    pub(crate) fn fence_record(self) -> u64 {
+        if self.meta().len > INLINE { self.load(FENCE) } else { 0 }
     }
 
     /// Checks the record of the fence key of a leaf, if it has one.
-    pub(crate) fn check_fence(self, at: u64) -> Result<(), Broken> {
-        let record = self.fence_record(at);
+    pub(crate) fn check_fence(self) -> Result<(), Broken> {
+        let record = self.fence_record();
         if record == 0 {
             return Ok(());
         }
-        self.records().check(record)?;
-        if self.records().len(record)? == self.meta(at).len as u64 {
+        self.pool.check_record(record)?;
+        if self.pool.record_len(record)? == self.meta().len as u64 {
             Ok(())
         } else {
-            Err(Broken::new(at + META, "V2: a fence key of another length than its record"))
+            Err(self.broken(META, "V2: a fence key of another length than its record"))
         }
     }
 
     /// Applies `read` to the fence key of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
     #[inline]
-    pub(crate) fn with_fence<R>(self, at: u64, read: impl FnOnce(&[u8]) -> R) -> R {
-        let len = self.meta(at).len;
+    pub(crate) fn with_fence<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        let len = self.meta().len;
         if len > INLINE {
-            return read(&self.long_fence(at));
+            return read(&self.long_fence());
         }
         let mut words = [[0; 8]; INLINE / 8];
         for (i, word) in words[..len.div_ceil(8)].iter_mut().enumerate() {
-            *word = self.m.load(at + FENCE + i as u64 * 8).to_ne_bytes();
+            *word = self.load(FENCE + i as u64 * 8).to_ne_bytes();
         }
         read(&words.as_flattened()[..len])
     }
 
     #[cold]
-    fn long_fence(self, at: u64) -> Vec<u8> {
-        self.records().read(self.m.load(at + FENCE)).unwrap_or_default()
+    fn long_fence(self) -> Vec<u8> {
+        self.pool.read_record(self.load(FENCE)).unwrap_or_default()
     }
 
     /// The fence key of a leaf.
-    pub(super) fn fence(self, at: u64) -> Vec<u8> {
-        self.with_fence(at, <[u8]>::to_vec)
+    pub(super) fn fence_key(self) -> Vec<u8> {
+        self.with_fence(<[u8]>::to_vec)
     }
 
     /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share
     /// these first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys
     /// come into the leaf later.
-    pub(super) fn head(self, at: u64, skip: usize, key: &[u8]) -> u64 {
-        self.with_fence(at, |fence| match fence.get(..skip) {
+    pub(super) fn head(self, skip: usize, key: &[u8]) -> u64 {
+        self.with_fence(|fence| match fence.get(..skip) {
             Some(prefix) => head(key, prefix),
             // Damage.
             None => crate::byte_key::head(key, skip),
@@ -132,8 +105,8 @@ impl<'a, M: Medium> ByteAccess<'a, M> {
     }
 
     /// The head of the key of a record.
-    pub(super) fn head_of(self, at: u64, skip: usize, record: u64) -> u64 {
-        self.head(at, skip, &self.records().key(record))
+    pub(super) fn head_of(self, skip: usize, record: u64) -> u64 {
+        self.head(skip, &self.pool.key_of(record))
     }
 }
 

@@ -11,7 +11,8 @@
 
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;
-use crate::pool::record::{HEADER, RecordReader, locate};
+use crate::pool::access::Access;
+use crate::pool::record::{HEADER, locate};
 use std::cmp::Ordering;
 
 /// Offsets of records are less than this.
@@ -98,29 +99,13 @@ pub(crate) struct Parts {
     pub(crate) value: (u64, u64),
 }
 
-/// Reads entries.
-pub(crate) trait ReadEntry {
+/// Reading entries.
+impl<M: Medium> Access<'_, M> {
     /// Where key and value of the record at `at` are.
-    fn parts(self, at: u64) -> Result<Parts, Broken>;
-
-    /// Whether the key of the record is this one.
-    fn has_key(self, at: u64, key: &[u8]) -> bool;
-
-    /// How the key of the record lies to another one. A damaged record has the empty key.
-    fn order_to(self, at: u64, key: &[u8]) -> Ordering;
-
-    /// The key of the record. A damaged record has the empty key.
-    fn key(self, at: u64) -> Vec<u8>;
-
-    /// Whether the tree may have a record there.
-    fn has_record(self, at: u64) -> bool;
-}
-
-impl<M: Medium> ReadEntry for RecordReader<'_, M> {
     // Scans call it for each entry, and the result is too long for registers.
     #[inline(always)]
-    fn parts(self, at: u64) -> Result<Parts, Broken> {
-        let len = self.len(at)?;
+    pub(crate) fn parts(self, at: u64) -> Result<Parts, Broken> {
+        let len = self.record_len(at)?;
         // A record has at least one word behind its header.
         let (key, from) = KeyLen::read(self.m.load(at + HEADER).to_ne_bytes());
         match len.checked_sub(from + key) {
@@ -129,8 +114,9 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
         }
     }
 
+    /// Whether the key of the record is this one.
     #[inline]
-    fn has_key(self, at: u64, key: &[u8]) -> bool {
+    pub(crate) fn has_key(self, at: u64, key: &[u8]) -> bool {
         let Ok(Parts { key: (from, len), .. }) = self.parts(at) else { return false };
         if len != key.len() as u64 {
             return false;
@@ -150,13 +136,14 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
             && (last.is_empty() || starts(word(), 0, last))
     }
 
-    fn order_to(self, at: u64, key: &[u8]) -> Ordering {
+    /// How the key of the record lies to another one. A damaged record has the empty key.
+    pub(crate) fn order_to(self, at: u64, key: &[u8]) -> Ordering {
         let (from, len) = self.parts(at).map_or((0, 0), |parts| parts.key);
         let mut piece = [0; 64];
         let common = len.min(key.len() as u64) as usize;
         for (i, other) in key[..common].chunks(piece.len()).enumerate() {
             let found = &mut piece[..other.len()];
-            self.copy(at, from + (i * 64) as u64, found);
+            self.copy_record(at, from + (i * 64) as u64, found);
             if found != other {
                 return (*found).cmp(other);
             }
@@ -164,12 +151,14 @@ impl<M: Medium> ReadEntry for RecordReader<'_, M> {
         len.cmp(&(key.len() as u64))
     }
 
-    fn key(self, at: u64) -> Vec<u8> {
-        self.parts(at).map_or_else(|_| Vec::new(), |parts| self.bytes(at, parts.key.0, parts.key.1))
+    /// The key of the record. A damaged record has the empty key.
+    pub(crate) fn key_of(self, at: u64) -> Vec<u8> {
+        self.parts(at).map_or_else(|_| Vec::new(), |parts| self.record_bytes(at, parts.key.0, parts.key.1))
     }
 
+    /// Whether the tree may have a record there.
     #[inline]
-    fn has_record(self, at: u64) -> bool {
+    pub(crate) fn has_record(self, at: u64) -> bool {
         locate(self.segments, self.tree, at).is_some()
     }
 }

@@ -1,14 +1,14 @@
 //! Byte strings as the keys of a chain.
 
-use super::access::{self, ByteAccess, FENCE, INLINE, META, Meta, separator_len};
-use super::entry::{ReadEntry, moved, record};
+use super::access::{self, FENCE, INLINE, META, Meta, separator_len};
+use super::entry::{moved, record};
 use super::range::ByteRange;
 use crate::byte_key::{self, ByteKey, common_prefix};
 use crate::error::{Broken, Fault};
-use crate::medium::{Hint, Medium};
-use crate::node::{Entry, Keys, Side};
+use crate::medium::Medium;
+use crate::node::{BlockAt, Entry, Keys, Side};
+use crate::pool::access::Access;
 use crate::pool::records::Records;
-use crate::pool::segments::{SegmentEntry, Segments};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct ByteEdges {
 }
 
 impl ByteEdges {
-    /// The head of a key in the leaf, as [`ByteAccess::head`]; `None` if the fence key is damaged: it has less bytes
+    /// The head of a key in the leaf, as [`BlockAt::head`]; `None` if the fence key is damaged: it has less bytes
     /// than heads skip.
     pub(crate) fn head(&self, key: &[u8]) -> Option<u64> {
         Some(access::head(key, self.low.get(..self.skip)?))
@@ -141,7 +141,6 @@ impl Keys for ByteStrings {
     type Low<'l> = ByteLow<'l>;
     type Range = ByteRange;
     type Edges = ByteEdges;
-    type Access<'a, M: Medium> = ByteAccess<'a, M>;
 
     const ALL: ByteSpan<'static> = ByteSpan { from: &[], to: None };
 
@@ -157,44 +156,31 @@ impl Keys for ByteStrings {
         ByteKey::at(key)
     }
 
-    #[inline(always)]
-    fn access<'a, M: Medium>(m: &'a M, segments: &'a Segments, class: SegmentEntry) -> ByteAccess<'a, M> {
-        ByteAccess { m, segments, class }
-    }
-
-    #[inline]
-    fn prefetch<M: Medium>(pool: ByteAccess<'_, M>, at: u64, len: u64) {
-        pool.m.hint(at, len, Hint::Soon);
-    }
-
     fn key_in_slot(_entry: Entry) -> Option<ByteKey<'static>> {
         None
     }
 
     /// The value is a reference.
     #[inline]
-    fn entry<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange, key: ByteKey<'_>, reference: u64) -> Entry {
+    fn entry(node: BlockAt<'_, impl Medium>, range: ByteRange, key: ByteKey<'_>, reference: u64) -> Entry {
         let skip = range.skip();
-        let head =
-            if range.is_uniform() { byte_key::head(key.bytes(), skip) } else { pool.head(at, skip, key.bytes()) };
+        let head = if range.is_uniform() { byte_key::head(key.bytes(), skip) } else { node.head(skip, key.bytes()) };
         (head, reference)
     }
 
-    fn position<M: Medium>(pool: ByteAccess<'_, M>, entries: &[Entry], new: Entry) -> usize {
+    fn position(pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize {
         let (less, not_greater) =
             (entries.partition_point(|entry| entry.0 < new.0), entries.partition_point(|entry| entry.0 <= new.0));
         if less == not_greater {
             return less;
         }
-        let records = pool.records();
-        let key = records.key(record(new.1));
-        let before = |entry: &Entry| records.order_to(record(entry.1), &key) == Ordering::Less;
+        let key = pool.key_of(record(new.1));
+        let before = |entry: &Entry| pool.order_to(record(entry.1), &key) == Ordering::Less;
         less + entries[less..not_greater].partition_point(before)
     }
 
-    fn border<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
+    fn border(
+        node: BlockAt<'_, impl Medium>,
         range: ByteRange,
         mixed: bool,
         entries: &mut [Entry],
@@ -206,13 +192,13 @@ impl Keys for ByteStrings {
             // The first byte in which the heads differ is greater in `right`, so it is not padding: it is in the key,
             // and so are those before it.
             let differ = (left ^ right).leading_zeros() as usize / 8;
-            let mut key = pool.with_fence(at, |fence| fence[..range.skip().min(fence.len())].to_vec());
+            let mut key = node.with_fence(|fence| fence[..range.skip().min(fence.len())].to_vec());
             key.extend_from_slice(&right.to_be_bytes()[..=differ]);
             return ByteFence { key, skip: range.skip() };
         }
-        let records = pool.records();
-        let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| records.key(record(entry.1))).collect();
-        let fence = ByteFence::between(&records.key(record(entries[cut - 1].1)), &keys);
+        let pool = node.pool;
+        let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| pool.key_of(record(entry.1))).collect();
+        let fence = ByteFence::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
         for (entry, key) in entries[cut..].iter_mut().zip(&keys) {
             entry.0 = fence.head(key);
         }
@@ -240,64 +226,57 @@ impl Keys for ByteStrings {
         false
     }
 
-    fn side<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
+    fn side(
+        node: BlockAt<'_, impl Medium>,
         _range: ByteRange,
         next: impl FnOnce() -> Result<Option<u64>, Broken>,
         key: ByteKey<'_>,
     ) -> Result<Side, Broken> {
-        match pool.with_fence(at, |fence| key.order_of(fence)) {
+        match node.with_fence(|fence| key.order_of(fence)) {
             Ordering::Greater => return Ok(Side::Left),
             Ordering::Equal => return Ok(Side::Within),
             Ordering::Less => {}
         }
         let Some(next) = next()? else { return Ok(Side::Within) };
-        Ok(match pool.with_fence(next, |fence| key.order_of(fence)) {
+        Ok(match node.other(next).with_fence(|fence| key.order_of(fence)) {
             Ordering::Greater => Side::Within,
             Ordering::Less | Ordering::Equal => Side::Right,
         })
     }
 
-    fn ascends<M: Medium>(pool: ByteAccess<'_, M>, left: u64, right: u64) -> bool {
-        pool.with_fence(right, |right| pool.with_fence(left, |left| left < right))
+    fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool {
+        right.with_fence(|right| left.with_fence(|left| left < right))
     }
 
-    fn stored_range<M: Medium>(pool: ByteAccess<'_, M>, at: u64, next: Option<u64>) -> ByteRange {
-        let Meta { skip, len } = pool.meta(at);
-        let high = next.map(|next| pool.fence(next));
-        let uniform = pool.with_fence(at, |low| shared(low, high.as_deref())) >= skip;
+    fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> ByteRange {
+        let Meta { skip, len } = node.meta();
+        let high = next.map(|next| node.other(next).fence_key());
+        let uniform = node.with_fence(|low| shared(low, high.as_deref())) >= skip;
         ByteRange::new(skip, len == 0, next.is_none(), uniform)
     }
 
-    fn name<M: Medium>(pool: ByteAccess<'_, M>, at: u64) -> u64 {
-        if pool.meta(at).len == 0 { 0 } else { at }
+    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
+        if node.meta().len == 0 { 0 } else { node.at }
     }
 
-    fn with_key_before<M: Medium, R>(pool: ByteAccess<'_, M>, at: u64, read: impl FnOnce(ByteKey<'_>) -> R) -> R {
-        read(ByteKey::before(&pool.fence(at)))
+    fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(ByteKey<'_>) -> R) -> R {
+        read(ByteKey::before(&node.fence_key()))
     }
 
-    fn below<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange, border: &ByteFence) -> ByteRange {
-        let uniform = pool.with_fence(at, |low| shared(low, Some(&border.key))) >= range.skip();
+    fn below(node: BlockAt<'_, impl Medium>, range: ByteRange, border: &ByteFence) -> ByteRange {
+        let uniform = node.with_fence(|low| shared(low, Some(&border.key))) >= range.skip();
         ByteRange::new(range.skip(), range.is_first(), false, uniform).lagging(true)
     }
 
-    fn above<M: Medium>(pool: ByteAccess<'_, M>, range: ByteRange, next: Option<u64>, border: &ByteFence) -> ByteRange {
-        let high = next.map(|next| pool.fence(next));
+    fn above(pool: Access<'_, impl Medium>, range: ByteRange, next: Option<u64>, border: &ByteFence) -> ByteRange {
+        let high = next.map(|next| pool.block(next).fence_key());
         let uniform = shared(&border.key, high.as_deref()) >= border.skip;
         ByteRange::new(border.skip, false, next.is_none(), uniform).lagging(range.lags())
     }
 
-    fn joined<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        range: ByteRange,
-        right: ByteRange,
-        next: Option<u64>,
-    ) -> ByteRange {
-        let high = next.map(|next| pool.fence(next));
-        let uniform = pool.with_fence(at, |low| shared(low, high.as_deref())) >= range.skip();
+    fn joined(node: BlockAt<'_, impl Medium>, range: ByteRange, right: ByteRange, next: Option<u64>) -> ByteRange {
+        let high = next.map(|next| node.other(next).fence_key());
+        let uniform = node.with_fence(|low| shared(low, high.as_deref())) >= range.skip();
         ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
     }
 
@@ -306,17 +285,17 @@ impl Keys for ByteStrings {
         keys
     }
 
-    fn note_edges<M: Medium>(pool: Self::Access<'_, M>, at: u64, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
-        pool.with_fence(at, |fence| fence.clone_into(&mut edges.low));
+    fn note_edges(node: BlockAt<'_, impl Medium>, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
+        node.with_fence(|fence| fence.clone_into(&mut edges.low));
         // Damage is for `head` to find.
-        edges.skip = Some(pool.meta(at).skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
+        edges.skip = Some(node.meta().skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
         let (mut start, mut mask) = ([0; 8], [0; 8]);
         for ((start, mask), &byte) in start.iter_mut().zip(&mut mask).zip(edges.low.iter().take(edges.skip)) {
             (*start, *mask) = (byte, 0xff);
         }
         (edges.start, edges.mask) = (u64::from_ne_bytes(start), u64::from_ne_bytes(mask));
-        if pool.is_leaf(next) {
-            pool.with_fence(next, |fence| fence.clone_into(edges.high.get_or_insert_default()));
+        if node.pool.is_leaf(next) {
+            node.other(next).with_fence(|fence| fence.clone_into(edges.high.get_or_insert_default()));
         } else {
             edges.high = None;
         }
@@ -346,29 +325,28 @@ impl Keys for ByteStrings {
         moved(value, copy)
     }
 
-    fn fence_of<M: Medium>(pool: ByteAccess<'_, M>, at: u64, range: ByteRange) -> ByteFence {
-        ByteFence { key: pool.fence(at), skip: range.skip() }
+    fn fence_of(node: BlockAt<'_, impl Medium>, range: ByteRange) -> ByteFence {
+        ByteFence { key: node.fence_key(), skip: range.skip() }
     }
 
-    fn place<'f, M: Medium>(
-        m: &M,
-        segments: &Segments,
+    fn place<'f>(
+        pool: Access<'_, impl Medium>,
         records: Option<&Records>,
         fence: &'f ByteFence,
     ) -> Result<ByteLow<'f>, Fault> {
         let record = match records {
-            Some(records) if fence.key.len() > INLINE => records.write_at_once(m, segments, &[&fence.key])?,
+            Some(records) if fence.key.len() > INLINE => records.write_at_once(pool.m, pool.segments, &[&fence.key])?,
             _ => 0,
         };
         Ok(ByteLow { fence, record })
     }
 
-    fn free_fence<M: Medium>(pool: ByteAccess<'_, M>, records: Option<&Records>, at: u64) {
-        let record = pool.fence_record(at);
+    fn free_fence(node: BlockAt<'_, impl Medium>, records: Option<&Records>) {
+        let record = node.fence_record();
         if let Some(records) = records
             && record != 0
         {
-            records.discard(pool.m, pool.segments, record);
+            records.discard(node.pool.m, node.pool.segments, record);
         }
     }
 }

@@ -1,7 +1,15 @@
 //! Leaves of byte strings. A slot has the head of a key and points to the record of its key and its value.
 //!
-//! `docs/design.md`, section 3, has the lines of a leaf, the stores of each change, and the rule by which a slot
-//! counts.
+//! ```text
+//! line 0      | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, up to 48 bytes, or its record 8 |
+//! line 1      | slot 0: head 8, reference 8 | slot 1 | slot 2 | slot 3 |
+//!   ...         10 lines, 36 slots
+//! reference   | fingerprint 8 | home 8 | offset of the record 48 |        0: the slot is empty
+//! record      | length 32, CRC 32 | length of the key, 1 to 3 bytes | key | value |
+//! shadow      | version lock 8 | lags, uniform, last, first, skip | 36 fingerprints | count 1 |     one line
+//! ```
+//!
+//! `docs/design.md`, section 3, has the stores of each change, and the rule by which a slot counts.
 
 pub(crate) mod access;
 pub(crate) mod entry;
@@ -11,17 +19,18 @@ mod sort;
 
 use crate::byte_key::ByteKey;
 use crate::error::Broken;
-use crate::medium::{Hint, LINE, Medium, Step};
+use crate::medium::{LINE, Medium, Step};
 use crate::node::deferred::{Defer, Deferred};
 use crate::node::fingerprints::{Slots, each};
 use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted;
-use crate::node::{Entry, NEXT, Node, PER_LINE, SLOT};
-use access::{ByteAccess, LAYOUT, META};
-use entry::{ReadEntry, home, print, record, tag};
-pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan, ByteStrings};
+use crate::node::{BlockAt, Entry, NEXT, Node, NodeAt, PER_LINE, SLOT};
+use access::{LAYOUT, META};
+use entry::{home, print, record, tag};
+pub use keys::ByteStrings;
+pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a
@@ -53,14 +62,14 @@ impl<const SLOTS: usize> Node for ByteLeaf<SLOTS> {
 }
 
 #[inline]
-fn head_at(at: u64, slot: usize) -> u64 {
-    at + LINE + slot as u64 * SLOT
+fn head_at(slot: usize) -> u64 {
+    LINE + slot as u64 * SLOT
 }
 
 /// The offset of the reference of a slot. The reference decides whether the slot counts.
 #[inline]
-fn reference_at(at: u64, slot: usize) -> u64 {
-    head_at(at, slot) + 8
+fn reference_at(slot: usize) -> u64 {
+    head_at(slot) + 8
 }
 
 impl<const SLOTS: usize> ByteLeaf<SLOTS> {
@@ -75,24 +84,24 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
 
     /// The slots whose references have this tag, with these references.
     #[inline]
-    fn candidates<M: Medium>(m: &M, at: u64, prints: &Prints, tag: u64) -> impl Iterator<Item = (usize, u64)> {
-        each(prints.matching::<SLOTS>((tag >> 8) as u8))
-            .map(move |slot| (slot, m.load(reference_at(at, slot))))
+    fn candidates(node: NodeAt<'_, Self, impl Medium>, tag: u64) -> impl Iterator<Item = (usize, u64)> {
+        each(node.hints.matching::<SLOTS>((tag >> 8) as u8))
+            .map(move |slot| (slot, node.load(reference_at(slot))))
             .filter(move |(_, reference)| reference >> 48 == tag)
     }
 
     /// Stores entries into empty slots that do not count yet, and records their fingerprints; returns the lines of
     /// slots that it wrote to.
-    fn scatter<M: Medium>(m: &M, at: u64, prints: &Prints, entries: impl Iterator<Item = Entry>) -> u64 {
-        let mut empty = prints.empty::<SLOTS>();
+    fn scatter(node: NodeAt<'_, Self, impl Medium>, entries: impl Iterator<Item = Entry>) -> u64 {
+        let mut empty = node.hints.empty::<SLOTS>();
         let mut lines = 0;
-        prints.fill_all(entries.map(|(head, reference)| {
+        node.hints.fill_all(entries.map(|(head, reference)| {
             let slot = Self::choose(empty, reference >> 48);
             empty &= !(1 << slot);
-            m.store(head_at(at, slot), head);
+            node.store(head_at(slot), head);
             // A slot counts by its reference.
-            m.order(Step::ByteInsertReference);
-            m.store(reference_at(at, slot), reference);
+            node.order(Step::ByteInsertReference);
+            node.store(reference_at(slot), reference);
             lines |= 1 << (slot / PER_LINE);
             (slot, print(reference))
         }));
@@ -100,13 +109,13 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     }
 
     /// Empties the slots of entries. Returns the lines of slots that it wrote to.
-    fn empty<M: Medium>(m: &M, at: u64, prints: &Prints, entries: &[Entry]) -> u64 {
+    fn empty(node: NodeAt<'_, Self, impl Medium>, entries: &[Entry]) -> u64 {
         let mut lines = 0;
         for &(_, reference) in entries {
-            let slot = Self::candidates(m, at, prints, reference >> 48).find(|&(_, found)| found == reference);
+            let slot = Self::candidates(node, reference >> 48).find(|&(_, found)| found == reference);
             if let Some((slot, _)) = slot {
-                m.store(reference_at(at, slot), 0);
-                prints.vacate(slot);
+                node.store(reference_at(slot), 0);
+                node.hints.vacate(slot);
                 lines |= 1 << (slot / PER_LINE);
             }
         }
@@ -114,9 +123,9 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     }
 
     /// The entries that count, in no order.
-    fn stored<M: Medium>(m: &M, at: u64) -> impl Iterator<Item = (usize, Entry)> {
+    fn stored(node: BlockAt<'_, impl Medium>) -> impl Iterator<Item = (usize, Entry)> {
         (0..SLOTS)
-            .map(move |slot| (slot, (m.load(head_at(at, slot)), m.load(reference_at(at, slot)))))
+            .map(move |slot| (slot, (node.load(head_at(slot)), node.load(reference_at(slot)))))
             .filter(|(_, (_, reference))| *reference != 0)
     }
 }
@@ -126,11 +135,11 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
     type Node = Self;
     type Hints = Prints;
 
-    fn level<M: Medium>(pool: ByteAccess<'_, M>, at: u64) -> Result<u16, Broken> {
-        if pool.m.load(at + META) as u16 == LAYOUT {
+    fn level(node: BlockAt<'_, impl Medium>) -> Result<u16, Broken> {
+        if node.load(META) as u16 == LAYOUT {
             Ok(0)
         } else {
-            Err(Broken::new(at + META, "N1: not a node of the tree's layout"))
+            Err(node.broken(META, "N1: not a node of the tree's layout"))
         }
     }
 
@@ -140,129 +149,109 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
     }
 
     #[inline]
-    fn prefetch<M: Medium>(pool: ByteAccess<'_, M>, at: u64, key: ByteKey<'_>) {
+    fn prefetch(node: BlockAt<'_, impl Medium>, key: ByteKey<'_>) {
         let line = home(tag(key.hash()), Self::LINES) as u64;
-        pool.m.hint(at + LINE + line * LINE, LINE, Hint::Soon);
+        node.prefetch(LINE + line * LINE, LINE);
     }
 
     #[inline]
-    fn prefetch_value<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, key: ByteKey<'_>) {
-        if let Some((_, reference)) = Self::candidates(pool.m, at, hints, tag(key.hash())).next() {
-            pool.records().prefetch(record(reference));
+    fn prefetch_value(node: NodeAt<'_, Self, impl Medium>, key: ByteKey<'_>) {
+        if let Some((_, reference)) = Self::candidates(node, tag(key.hash())).next() {
+            node.pool.prefetch_record(record(reference));
         }
     }
 
     #[inline]
-    fn prefetch_slot<M: Medium>(pool: ByteAccess<'_, M>, at: u64, slot: usize) {
-        pool.records().prefetch(record(pool.m.load(reference_at(at, slot))));
+    fn prefetch_slot(node: BlockAt<'_, impl Medium>, slot: usize) {
+        node.pool.prefetch_record(record(node.load(reference_at(slot))));
     }
 
     #[inline]
-    fn search<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, key: ByteKey<'_>) -> Result<usize, usize> {
+    fn search(node: NodeAt<'_, Self, impl Medium>, key: ByteKey<'_>) -> Result<usize, usize> {
         let tag = tag(key.hash());
-        let records = pool.records();
-        for (slot, reference) in Self::candidates(pool.m, at, hints, tag) {
-            if records.has_key(record(reference), key.bytes()) {
+        for (slot, reference) in Self::candidates(node, tag) {
+            if node.pool.has_key(record(reference), key.bytes()) {
                 return Ok(slot);
             }
         }
-        Err(Self::choose(hints.empty::<SLOTS>(), tag))
+        Err(Self::choose(node.hints.empty::<SLOTS>(), tag))
     }
 
     #[inline]
-    fn value<M: Medium>(pool: ByteAccess<'_, M>, at: u64, _hints: &Prints, place: usize) -> u64 {
-        pool.m.load(reference_at(at, place))
+    fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
+        node.load(reference_at(place))
     }
 
-    fn entries<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        hints: &Prints,
-        keys: ByteSpan<'_>,
-        out: &mut Vec<Entry>,
-    ) -> usize {
+    fn entries(node: NodeAt<'_, Self, impl Medium>, keys: ByteSpan<'_>, out: &mut Vec<Entry>) -> usize {
         let mut pairs = [[0; 2]; crate::arch::simd::MOST];
-        pool.m.load_words(at + LINE, pairs.as_flattened_mut().split_at_mut(2 * SLOTS).0);
+        node.load_words(LINE, pairs.as_flattened_mut().split_at_mut(2 * SLOTS).0);
         // While the leaf is written to, a reference may be gone that the fingerprint still tells of.
         let used =
-            each(hints.used::<SLOTS>()).filter(|&slot| pairs[slot][1] != 0).fold(0, |used, slot| used | 1 << slot);
-        sort::sorted(pool, at, &pairs, used, keys, out)
+            each(node.hints.used::<SLOTS>()).filter(|&slot| pairs[slot][1] != 0).fold(0, |used, slot| used | 1 << slot);
+        sort::sorted(*node, &pairs, used, keys, out)
     }
 
-    fn fill<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        hints: &Prints,
-        New { low, next, .. }: New<'_, ByteStrings>,
-        entries: &[Entry],
-        zeroed: bool,
-    ) {
-        let m = pool.m;
-        hints.clear();
-        m.store(at + NEXT, next);
-        low.words().into_iter().zip((at + META..).step_by(8)).for_each(|(word, at)| m.store(at, word));
-        let mut lines = Self::scatter(m, at, hints, entries.iter().copied());
+    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, zeroed, .. }: New<'_, ByteStrings>) {
+        node.hints.clear();
+        node.store(NEXT, next);
+        low.words().into_iter().zip((META..).step_by(8)).for_each(|(word, at)| node.store(at, word));
+        let mut lines = Self::scatter(node, entries.iter().copied());
         if !zeroed {
-            each(hints.empty::<SLOTS>()).for_each(|slot| m.store(reference_at(at, slot), 0));
+            each(node.hints.empty::<SLOTS>()).for_each(|slot| node.store(reference_at(slot), 0));
             lines = (1 << Self::LINES) - 1;
         }
-        m.flush(at, LINE, Step::NodeFill);
-        unsorted::flush_lines(m, at + LINE, lines, Step::NodeFill);
+        node.flush(0, LINE, Step::NodeFill);
+        unsorted::flush_lines(*node, lines << 1, Step::NodeFill);
     }
 
     #[cfg_attr(not(bristlecone_assembly), inline)]
     #[cfg_attr(bristlecone_assembly, inline(never))]
-    fn insert<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, place: usize, (head, reference): Entry) {
-        pool.m.store(head_at(at, place), head);
-        pool.m.order(Step::ByteInsertReference);
-        pool.m.store(reference_at(at, place), reference);
-        pool.m.flush(head_at(at, place), SLOT, Step::ByteInsert);
-        hints.fill(place, print(reference));
+    fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, (head, reference): Entry) {
+        node.store(head_at(place), head);
+        node.order(Step::ByteInsertReference);
+        node.store(reference_at(place), reference);
+        node.flush(head_at(place), SLOT, Step::ByteInsert);
+        node.hints.fill(place, print(reference));
     }
 
     #[inline]
-    fn update<M: Medium>(pool: ByteAccess<'_, M>, at: u64, _hints: &Prints, place: usize, reference: u64) {
-        pool.m.store(reference_at(at, place), reference);
-        pool.m.flush(reference_at(at, place), 8, Step::ByteUpdate);
+    fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, reference: u64) {
+        node.store(reference_at(place), reference);
+        node.flush(reference_at(place), 8, Step::ByteUpdate);
     }
 
     #[inline]
-    fn remove<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, _range: ByteRange, place: usize) {
-        pool.m.store(reference_at(at, place), 0);
-        pool.m.flush(reference_at(at, place), 8, Step::ByteRemove);
-        hints.vacate(place);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, _range: ByteRange, place: usize) {
+        node.store(reference_at(place), 0);
+        node.flush(reference_at(place), 8, Step::ByteRemove);
+        node.hints.vacate(place);
     }
 
-    fn recover<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, _range: ByteRange) -> Result<(), Broken> {
-        hints.clear();
-        for (slot, (_, reference)) in Self::stored(pool.m, at) {
-            if print(reference) == 0 || !pool.records().has_record(record(reference)) {
-                return Err(Broken::new(reference_at(at, slot), "V1: a slot points to no record of its tree"));
+    fn recover(node: NodeAt<'_, Self, impl Medium>, _range: ByteRange) -> Result<(), Broken> {
+        node.hints.clear();
+        for (slot, (_, reference)) in Self::stored(*node) {
+            if print(reference) == 0 || !node.pool.has_record(record(reference)) {
+                return Err(node.broken(reference_at(slot), "V1: a slot points to no record of its tree"));
             }
-            hints.fill(slot, print(reference));
+            node.hints.fill(slot, print(reference));
         }
         Ok(())
     }
 
-    fn check<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        range: ByteRange,
-        report: &mut dyn FnMut(Broken),
-    ) -> Option<Checked> {
-        let records = pool.records();
-        let (low, skip) = (pool.fence(at), range.skip());
+    fn check(node: BlockAt<'_, impl Medium>, range: ByteRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
+        let pool = node.pool;
+        let (low, skip) = (node.fence_key(), range.skip());
         if low.len() < skip {
-            report(Broken::new(at + META, "N3: a fence key shorter than what heads skip"));
+            report(node.broken(META, "N3: a fence key shorter than what heads skip"));
             return None;
         }
-        let next = Some(pool.m.load(at + NEXT)).filter(|&next| next != 0 && pool.is_leaf(next));
-        let high = next.map(|next| pool.fence(next));
+        let next = Some(node.load(NEXT)).filter(|&next| next != 0 && pool.is_leaf(next));
+        let high = next.map(|next| node.other(next).fence_key());
         let (mut entries, mut beyond) = (Vec::<(Vec<u8>, Entry)>::new(), Vec::new());
-        for (slot, (head, reference)) in Self::stored(pool.m, at) {
-            let here = reference_at(at, slot);
-            let key = match records.parts(record(reference)) {
-                Ok(parts) => records.bytes(record(reference), parts.key.0, parts.key.1),
+        for (slot, (head, reference)) in Self::stored(node) {
+            let here = node.at + reference_at(slot);
+            let key = match pool.parts(record(reference)) {
+                Ok(parts) => pool.record_bytes(record(reference), parts.key.0, parts.key.1),
                 Err(broken) => {
                     report(broken);
                     continue;
@@ -271,7 +260,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
             if reference >> 48 != tag(ByteKey::at(&key).hash()) {
                 report(Broken::new(here, "N3: a fingerprint of another key"));
             }
-            if head != pool.head(at, skip, &key) {
+            if head != node.head(skip, &key) {
                 report(Broken::new(here - 8, "N3: a head of another key"));
             }
             if high.as_ref().is_some_and(|high| key >= *high) {
@@ -292,62 +281,41 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
 }
 
 impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
-    fn prefill<M: Medium>(pool: ByteAccess<'_, M>, at: u64, hints: &Prints, wider: ByteRange, entries: &[Entry]) {
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: ByteRange, entries: &[Entry]) {
         // The entries have heads of other leaves.
-        let own = |&(_, reference): &Entry| (pool.head_of(at, wider.skip(), record(reference)), reference);
-        let lines = Self::scatter(pool.m, at, hints, entries.iter().map(own));
+        let own = |&(_, reference): &Entry| (node.head_of(wider.skip(), record(reference)), reference);
+        let lines = Self::scatter(node, entries.iter().map(own));
         // Crash: references that are also in a leaf to the right, where they count.
-        unsorted::flush_lines(pool.m, at + LINE, lines, Step::NodePrefill);
+        unsorted::flush_lines(*node, lines << 1, Step::NodePrefill);
     }
 
-    fn truncate_after_split<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        hints: &Prints,
-        _border: &ByteFence,
-        moved: &[Entry],
-    ) {
-        let m = pool.m;
-        let lines = Self::empty(m, at, hints, moved);
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, _border: &ByteFence, moved: &[Entry]) {
+        let lines = Self::empty(node, moved);
         if lines != 0 {
-            unsorted::flush_lines(m, at + LINE, lines, Step::ByteForget);
+            unsorted::flush_lines(*node, lines << 1, Step::ByteForget);
             // The right leaf may be written to now, and the records of its slots may be freed.
-            m.fence(Step::ByteForget);
+            node.fence(Step::ByteForget);
         }
     }
 
-    fn remove_all<M: Medium>(
-        pool: ByteAccess<'_, M>,
-        at: u64,
-        hints: &Prints,
-        _range: ByteRange,
-        entries: &[Entry],
-        _fence: impl Fn(),
-    ) -> u64 {
+    fn remove_all(node: NodeAt<'_, Self, impl Medium>, _range: ByteRange, entries: &[Entry], _fence: impl Fn()) -> u64 {
         // Crash: of each, the entry or an empty slot. The header is the first line.
-        Self::empty(pool.m, at, hints, entries) << 1
+        Self::empty(node, entries) << 1
     }
 }
 
 impl<const SLOTS: usize> Defer for ByteLeaf<SLOTS> {
-    fn defer<M: Medium>(
-        _pool: ByteAccess<'_, M>,
-        at: u64,
-        hints: &Prints,
-        _range: ByteRange,
-        change: Deferred,
-        mut put: impl FnMut(u64, u64),
-    ) {
+    fn defer(node: NodeAt<'_, Self, impl Medium>, _range: ByteRange, change: Deferred, mut put: impl FnMut(u64, u64)) {
         match change {
             Deferred::Insert(slot, (head, reference)) => {
-                put(head_at(at, slot), head);
-                put(reference_at(at, slot), reference);
-                hints.fill(slot, print(reference));
+                put(head_at(slot), head);
+                put(reference_at(slot), reference);
+                node.hints.fill(slot, print(reference));
             }
-            Deferred::Update(slot, reference) => put(reference_at(at, slot), reference),
+            Deferred::Update(slot, reference) => put(reference_at(slot), reference),
             Deferred::Remove(slot) => {
-                put(reference_at(at, slot), 0);
-                hints.vacate(slot);
+                put(reference_at(slot), 0);
+                node.hints.vacate(slot);
             }
         }
     }
@@ -355,7 +323,7 @@ impl<const SLOTS: usize> Defer for ByteLeaf<SLOTS> {
 
 impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     /// The references of a leaf, with their places, in the pool. For the walk after a crash.
-    pub(crate) fn references<M: Medium>(m: &M, at: u64) -> impl Iterator<Item = (u64, u64)> {
-        Self::stored(m, at).map(move |(slot, (_, reference))| (reference_at(at, slot), reference))
+    pub(crate) fn references(node: BlockAt<'_, impl Medium>) -> impl Iterator<Item = (u64, u64)> {
+        Self::stored(node).map(move |(slot, (_, reference))| (node.at + reference_at(slot), reference))
     }
 }

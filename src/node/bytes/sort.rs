@@ -1,28 +1,27 @@
 //! The entries of a leaf in the order of their keys: by their heads, and where heads are equal, by their records.
 
-use super::access::ByteAccess;
-use super::entry::{ReadEntry, record};
+use super::entry::record;
 use super::keys::ByteSpan;
 use crate::arch::simd;
 use crate::medium::Medium;
-use crate::node::Entry;
 use crate::node::fingerprints::{Slots, each};
 use crate::node::unsorted::Pairs;
+use crate::node::{BlockAt, Entry};
+use crate::pool::access::Access;
 use std::cmp::Ordering;
 
 /// Writes those of the `used` pairs whose keys lie in a span to the start of `out`, in ascending order, and returns
 /// their number.
-pub(super) fn sorted<M: Medium>(
-    pool: ByteAccess<'_, M>,
-    at: u64,
+pub(super) fn sorted(
+    node: BlockAt<'_, impl Medium>,
     pairs: &Pairs,
     used: Slots,
     keys: ByteSpan<'_>,
     out: &mut Vec<Entry>,
 ) -> usize {
-    let skip = pool.meta(at).skip;
-    let first = if keys.from.is_empty() { 0 } else { pool.head(at, skip, keys.from) };
-    let last = keys.to.map_or(u64::MAX, |to| pool.head(at, skip, to));
+    let skip = node.meta().skip;
+    let first = if keys.from.is_empty() { 0 } else { node.head(skip, keys.from) };
+    let last = keys.to.map_or(u64::MAX, |to| node.head(skip, to));
     if out.len() < simd::MOST {
         out.resize(simd::MOST, (0, 0));
     }
@@ -37,13 +36,12 @@ pub(super) fn sorted<M: Medium>(
             sorted[count] = (pairs[slot][0], pairs[slot][1]);
             count += 1;
         }
-        sort_by_records(pool, &mut sorted[..count]);
+        sort_by_records(node.pool, &mut sorted[..count]);
     }
     // Only heads were compared with the ends of the span. An entry that has not the head of its key stays, because the
     // read of its key reports it.
-    let records = pool.records();
-    let has_its_head = |entry: &Entry| pool.head_of(at, skip, record(entry.1)) == entry.0;
-    let below = |entry: &Entry, end: &[u8]| records.order_to(record(entry.1), end) == Ordering::Less;
+    let has_its_head = |entry: &Entry| node.head_of(skip, record(entry.1)) == entry.0;
+    let below = |entry: &Entry, end: &[u8]| node.pool.order_to(record(entry.1), end) == Ordering::Less;
     let start = match keys.from {
         [] => 0,
         from => sorted[..count]
@@ -60,11 +58,11 @@ pub(super) fn sorted<M: Medium>(
 }
 
 /// Sorts entries by head and, where heads are equal, by key.
-fn sort_by_records<M: Medium>(pool: ByteAccess<'_, M>, entries: &mut [Entry]) {
+fn sort_by_records(pool: Access<'_, impl Medium>, entries: &mut [Entry]) {
     entries.sort_unstable_by_key(|entry| entry.0);
     for equal in entries.chunk_by_mut(|one, next| one.0 == next.0).filter(|equal| equal.len() > 1) {
         let mut keyed: Vec<(Vec<u8>, Entry)> =
-            equal.iter().map(|&entry| (pool.records().key(record(entry.1)), entry)).collect();
+            equal.iter().map(|&entry| (pool.key_of(record(entry.1)), entry)).collect();
         keyed.sort_unstable();
         equal.iter_mut().zip(keyed).for_each(|(entry, (_, sorted))| *entry = sorted);
     }

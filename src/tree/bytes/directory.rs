@@ -5,11 +5,10 @@ use crate::delay::{Validation, is_left_out};
 use crate::error::Fault;
 use crate::index::{Fences, GROUP, Named, RUN, Source, Strings, Top, VolatileIndex, image_of};
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, ByteRange, ByteStrings, IndexKind, Keys, Node};
+use crate::node::{ByteLeaf, ByteRange, IndexKind};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Root;
-use crate::pool::segments::{SegmentEntry, SegmentKind};
 use crate::tree::directory::Directory;
 use std::io;
 use std::sync::Arc;
@@ -17,14 +16,15 @@ use std::sync::Arc;
 /// The fence keys of the leaves of a tree.
 pub struct LeafFences<M: Medium> {
     pool: Arc<PoolState<M>>,
-    class: SegmentEntry,
+    /// The number of the tree.
+    tree: u16,
 }
 
 impl<M: Medium> Fences for LeafFences<M> {
     fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
-        let pool = ByteStrings::access(&self.pool.medium, &self.pool.segments, self.class);
+        let pool = self.pool.access(self.tree);
         // A racing reader may have any word.
-        if pool.is_leaf(name) { pool.with_fence(name, read) } else { read(&[]) }
+        if pool.is_leaf(name) { pool.block(name).with_fence(read) } else { read(&[]) }
     }
 }
 
@@ -32,10 +32,8 @@ impl<M: Medium> Fences for LeafFences<M> {
 pub struct ByteDirectory<M: Medium>(VolatileIndex<Strings<LeafFences<M>>>);
 
 impl<M: Medium> ByteDirectory<M> {
-    pub(super) fn new<const SLOTS: usize>(pool: &Arc<PoolState<M>>, root: Root) -> Self {
-        let bytes = <ByteLeaf<SLOTS> as Node>::BYTES;
-        let class = SegmentEntry::new(SegmentKind::Leaf, root.slot, bytes as u32);
-        Self(VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), class })))
+    pub(super) fn new(pool: &Arc<PoolState<M>>, root: Root) -> Self {
+        Self(VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), tree: root.slot })))
     }
 }
 

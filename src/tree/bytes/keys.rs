@@ -3,8 +3,9 @@
 use crate::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::Medium;
-use crate::node::{ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
-use crate::stored::KEY_MAX;
+use crate::node::{BlockAt, ByteEdges, ByteFence, ByteRange, ByteSpan, ByteStrings, Entry, record_of, separator_len};
+use crate::pool::access::Access;
+use crate::raw::KEY_MAX;
 use crate::tree::keys::{NoLess, TreeKeys};
 
 /// Greater than every key.
@@ -24,23 +25,18 @@ impl TreeKeys for ByteStrings {
 
     const NAMES_ASCEND: bool = false;
 
-    fn separators_ascend<M: Medium>(pool: Self::Access<'_, M>, named: &[(u64, u64)]) -> bool {
+    fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
         // 0 names the start of all keys, which is no fence key.
         let fence = |&(name, _): &(u64, u64)| match name {
             0 => Some(Vec::new()),
-            name => pool.is_leaf(name).then(|| pool.with_fence(name, <[u8]>::to_vec)),
+            name => pool.is_leaf(name).then(|| pool.block(name).with_fence(<[u8]>::to_vec)),
         };
         let fences: Option<Vec<_>> = named.iter().map(fence).collect();
         fences.is_some_and(|fences| fences.is_sorted_by(|a, b| a < b))
     }
 
-    fn ascends_from<M: Medium>(
-        pool: Self::Access<'_, M>,
-        at: u64,
-        _range: ByteRange,
-        least: &mut Option<Vec<u8>>,
-    ) -> bool {
-        let fence = pool.with_fence(at, <[u8]>::to_vec);
+    fn ascends_from(node: BlockAt<'_, impl Medium>, _range: ByteRange, least: &mut Option<Vec<u8>>) -> bool {
+        let fence = node.with_fence(<[u8]>::to_vec);
         let ascends = least.as_ref().is_none_or(|left| *left < fence);
         *least = Some(fence);
         ascends
@@ -62,12 +58,12 @@ impl TreeKeys for ByteStrings {
         ByteKey::before(unread.to.as_deref().unwrap_or(&END))
     }
 
-    fn check_fence<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> Result<(), Broken> {
-        pool.check_fence(at)
+    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
+        node.check_fence()
     }
 
-    fn prefetch_entries<M: Medium>(pool: Self::Access<'_, M>, entries: &[Entry]) {
-        entries.iter().for_each(|entry| pool.records().prefetch(record_of(entry.1)));
+    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]) {
+        entries.iter().for_each(|entry| pool.prefetch_record(record_of(entry.1)));
     }
 
     fn beyond(mut unread: Unread, edges: &ByteEdges) -> Result<Option<Unread>, NoLess> {
@@ -156,8 +152,8 @@ impl TreeKeys for ByteStrings {
         (fence, entries)
     }
 
-    fn fence_record<M: Medium>(pool: Self::Access<'_, M>, at: u64) -> u64 {
-        pool.fence_record(at)
+    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.fence_record()
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {

@@ -3,7 +3,6 @@
 mod directory;
 mod keys;
 mod recover;
-mod values;
 
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
@@ -16,7 +15,6 @@ use crate::node::{ByteLeaf, InNode, IndexKind, RefOf};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use directory::{ByteDirectory, LeafFences};
-pub(crate) use keys::Unread;
 use std::sync::Arc;
 
 impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
@@ -27,7 +25,7 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
             let what = "a tree of byte strings has a volatile index; the number of the index must be that one's";
             return Err(ErrorKind::InvalidOption { what, given: index as u64 }.into());
         }
-        Ok(ByteDirectory::new::<SLOTS>(pool, root))
+        Ok(ByteDirectory::new(pool, root))
     }
 
     #[inline(always)]

@@ -5,7 +5,6 @@ use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium, Step};
 use crate::node::{ByteLeaf, Node, record_of};
 use crate::pool::record::RecordSet;
-use crate::tree::keys::TreeKeys;
 use crate::tree::walk::Leaves;
 use std::collections::HashMap;
 
@@ -34,16 +33,16 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
             if i % 4096 == 0 {
                 self.tell_of_records((offsets.len() - i) as u64, offsets.len() as u64);
             }
-            self.leaves.access().with_fence(at, |fence| fence.clone_into(&mut low));
+            self.leaves.block(at).with_fence(|fence| fence.clone_into(&mut low));
             if high.as_ref().is_some_and(|high| low >= *high) {
                 return Err(Broken::new(at, "N4: lows ascend along a chain").into());
             }
             std::mem::swap(high.get_or_insert_default(), &mut low);
-            let fence = <ByteLeaf<SLOTS> as Node>::Keys::fence_record(self.leaves.access(), at);
+            let fence = self.leaves.block(at).fence_record();
             if fence != 0 && used.insert(fence) != Some(true) {
                 return Err(lost(at).into());
             }
-            for (place, reference) in ByteLeaf::<SLOTS>::references(m, at) {
+            for (place, reference) in ByteLeaf::<SLOTS>::references(self.leaves.block(at)) {
                 match used.insert(record_of(reference)) {
                     Some(true) => entries += 1,
                     Some(false) => twice.push((place, reference)),
@@ -71,7 +70,7 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
         for &(_, reference) in twice {
             expected.entry(record_of(reference)).or_insert((reference, 1)).1 += 1;
         }
-        for (place, reference) in leaves.iter().flat_map(|&at| ByteLeaf::<SLOTS>::references(m, at)) {
+        for (place, reference) in leaves.iter().flat_map(|&at| ByteLeaf::<SLOTS>::references(self.leaves.block(at))) {
             if let Some((same, left)) = expected.get_mut(&record_of(reference)) {
                 *left = left.checked_sub(1).filter(|_| *same == reference).ok_or_else(|| lost(place))?;
             }

@@ -11,9 +11,9 @@ use crate::delay::Validation;
 use crate::kind::U64;
 use crate::node::{ByteLeaf, ByteStrings, IndexKind};
 use crate::pool::Pool;
-use crate::stored::{Encoded, Stored};
+use crate::raw::Raw;
+use crate::tree::Form;
 use crate::tree::TreeState;
-use crate::tree::values::MapKeys;
 use std::sync::Arc;
 
 type Leaf = ByteLeaf<4>;
@@ -39,7 +39,7 @@ impl Subject for Tree {
 /// Sets the value of each key, which is a letter, to the number.
 pub(super) fn put(tree: &Tree, keys: &str, value: u64) {
     for key in keys.as_bytes() {
-        tree.put(ByteKey::at(&[*key]), Encoded::Word(value), |_| true).unwrap();
+        tree.put(ByteKey::at(&[*key]), Raw::Word(value), |_| true).unwrap();
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn key(letter: &str) -> ByteKey<'_> {
 
 /// Splits a leaf without posting the new leaf to the index.
 pub(super) fn split_unposted(tree: &Tree) {
-    let (word, written) = tree.write_durably(key("c"), Encoded::Word(1)).unwrap();
+    let (word, written) = tree.write_durably(key("c"), Raw::Word(1)).unwrap();
     super::split_unposted(tree, key("c"), word);
     written.keep();
 }
@@ -60,9 +60,9 @@ fn take(tree: &Tree, keys: &str) {
 }
 
 fn get(tree: &Tree, key: &str) -> Option<u64> {
-    match ByteStrings::value(tree, ByteKey::at(key.as_bytes()), U64).unwrap() {
-        Some(Stored::Word(word)) => Some(word),
-        Some(Stored::Bytes(bytes)) => panic!("{bytes:?} is no number"),
+    match ByteStrings::get(tree, ByteKey::at(key.as_bytes()), U64).unwrap() {
+        Some(Raw::Word(word)) => Some(word),
+        Some(Raw::Bytes(bytes)) => panic!("{bytes:?} is no number"),
         None => None,
     }
 }

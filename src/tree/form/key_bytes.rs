@@ -1,6 +1,6 @@
 //! The bytes of a key, as a search takes them: borrowed from the key, or built on the stack.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 /// The most bytes that are built on the stack.
@@ -27,7 +27,7 @@ impl KeyBytes<'_> {
     }
 
     #[inline]
-    pub(super) fn extend(&mut self, more: &[u8]) {
+    pub(crate) fn extend(&mut self, more: &[u8]) {
         let end = self.len + more.len();
         match self.here.get_mut(self.len..end) {
             Some(room) if self.elsewhere.is_empty() => {
@@ -51,7 +51,7 @@ impl KeyBytes<'_> {
 
     /// The smallest byte string that is greater than all that begin with these bytes. `None` if there is none, because
     /// all of the bytes are 0xff.
-    pub(super) fn after_prefix<'s>(&self) -> Option<KeyBytes<'s>> {
+    pub(crate) fn after_prefix<'s>(&self) -> Option<KeyBytes<'s>> {
         let bytes = self.as_bytes();
         let (last, before) = bytes[..bytes.iter().rposition(|&byte| byte != 0xff)? + 1].split_last()?;
         let mut after = KeyBytes::default();
@@ -76,8 +76,9 @@ impl<'k> From<&'k [u8]> for KeyBytes<'k> {
     }
 }
 
-impl AsRef<[u8]> for KeyBytes<'_> {
-    fn as_ref(&self) -> &[u8] {
+impl Borrow<[u8]> for KeyBytes<'_> {
+    #[inline(always)]
+    fn borrow(&self) -> &[u8] {
         self.as_bytes()
     }
 }
