@@ -41,9 +41,9 @@ pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{Reach, is_unborn, sync_name};
 #[cfg(feature = "crash")]
-pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
+pub(crate) use sim::{Choice, Event, Line, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
-pub use sim::{Event, Line, Model, Sim};
+pub use sim::{Model, Sim};
 pub use slowed::Slowed;
 pub use view::View;
 
@@ -147,6 +147,7 @@ impl<'m> Facts<'m> {
 
 /// What will become of the bytes that a [hint](Medium::hint) names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hint {
     /// The lines are about to be read.
     Soon,
@@ -284,7 +285,7 @@ pub trait Medium: Send + Sync + 'static {
     /// The word at `at`.
     fn load(&self, at: u64) -> u64;
 
-    /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
+    /// The words from `at` on, each as [`load`](Self::load) gives it.
     fn load_words(&self, at: u64, words: &mut [u64]);
 
     /// `count` words from `at` on where they lie, to be read only: each as [`load`](Self::load) gives it. `None` if
@@ -321,7 +322,7 @@ pub trait Medium: Send + Sync + 'static {
 
 /// [`Medium::load_words`] for a medium that has nothing faster than one [`load`](Medium::load) after the other.
 #[inline]
-pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
+pub(crate) fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
 }
 
@@ -330,7 +331,7 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// # Errors
 ///
 /// [`io::ErrorKind::OutOfMemory`] if the range ends beyond.
-pub fn end_within(at: u64, len: u64, most: u64) -> io::Result<u64> {
+pub(crate) fn end_within(at: u64, len: u64, most: u64) -> io::Result<u64> {
     let end = at.checked_add(len).filter(|&end| end <= most);
     end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "the medium cannot become so long while it is open"))
 }
