@@ -160,6 +160,7 @@
 
 #[cfg(target_os = "linux")]
 mod addresses;
+#[doc(hidden)]
 pub mod arch;
 mod bias;
 mod byte_key;

@@ -135,7 +135,7 @@ impl<N: TreeNode, M: Medium> Drop for Closed<'_, N, M> {
 /// Records of a leaf that were copied. When this is dropped, the copies that no slot will point to are given back.
 struct Copies<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    /// Entries, and their new values. Whoever lets slots point to the copies takes them out before.
+    /// Entries, and their new values. They are taken out before slots point to the copies.
     made: Vec<(Entry, u64)>,
     bytes: u64,
     /// Whether there may be more to copy.
