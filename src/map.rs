@@ -110,8 +110,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// Your own types have the kind of one of this crate's types, or one that is [stored as it](crate::codec::Kind::own). A
-    /// made-up kind does not compile:
+    /// Your own types have the kind of one of this crate's types, or one that is
+    /// [stored as it](crate::codec::Kind::own). A made-up kind does not compile:
     ///
     /// ```compile_fail,E0080
     /// use bristlecone::codec::{Kind, Raw, Refusal};
@@ -170,8 +170,8 @@ impl<M: Medium> Pool<M> {
         Ok(Map { state, types: PhantomData })
     }
 
-    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::codec::Kind::own) its kinds
-    /// have: for programs that do not know its types, and to change the form of its values.
+    /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::codec::Kind::own) its
+    /// kinds have: for programs that do not know its types, and to change the form of its values.
     ///
     /// Nothing keeps such a map from writing what the types cannot read.
     ///
@@ -181,7 +181,8 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Examples
     ///
-    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::stat::TreeInfo::stored_keys) and `stored_values`.
+    /// As what a tree is stored as is in [`TreeInfo::stored_keys`](crate::stat::TreeInfo::stored_keys) and
+    /// `stored_values`.
     ///
     /// ```
     /// # use bristlecone::codec::{Kind, Raw, Refusal};
@@ -570,15 +571,6 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
         self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
     }
 
-    #[track_caller]
-    fn encoded_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Range<'_, N, M> {
-        encoded_range::<K, N, M>(&self.state, range)
-    }
-
-    fn entries<'m>(&'m self, range: Range<'m, N, M>) -> Entries<'m, K, V, N, M> {
-        Entries::new(&self.state, range)
-    }
-
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
     ///
     /// A key that cannot be read, because the pool is damaged there, is left out; [`fault`](Self::fault) then returns
@@ -609,7 +601,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn keys<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Keys<'_, K, V, N, M> {
-        Keys(self.entries(self.encoded_range(range)))
+        Keys(self.range(range))
     }
 
     /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
@@ -637,7 +629,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn values<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Values<'_, K, V, N, M> {
-        Values(self.entries(self.encoded_range(range)))
+        Values(self.range(range))
     }
 
     /// The entries of a range, in ascending order; from the other end, in descending order.
@@ -678,7 +670,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Entries<'_, K, V, N, M> {
-        self.entries(self.encoded_range(range))
+        Entries::new(&self.state, encoded_range::<K, N, M>(&self.state, range))
     }
 
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
@@ -706,7 +698,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl PrefixOf<K>) -> Entries<'_, K, V, N, M> {
-        self.entries(prefix_range::<K, N, M>(&self.state, &prefix))
+        Entries::new(&self.state, prefix_range::<K, N, M>(&self.state, &prefix))
     }
 
     /// All entries, in ascending order. `for entry in &map` does the same.

@@ -4,8 +4,8 @@ use super::{ByteStrings, Key, StoredKey};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A key as [`Entries::next_with`](crate::iter::Entries::next_with) passes it to its closure: encoded, in a copy that lives
-/// as long as the call.
+/// A key as [`Entries::next_with`](crate::iter::Entries::next_with) passes it to its closure: encoded, in a copy that
+/// lives as long as the call.
 pub struct KeyView<'v, K: Key>(&'v StoredKey<K>);
 
 impl<'v, K: Key> KeyView<'v, K> {

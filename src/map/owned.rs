@@ -1,6 +1,6 @@
 //! Iterators that own a handle of their map.
 
-use super::{Entries, LeafFor, Map};
+use super::{Entries, LeafFor, Map, encoded_range};
 use crate::codec::{Key, Value};
 use crate::error::Result;
 use crate::medium::Medium;
@@ -60,7 +60,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn into_range<'k>(self, range: impl RangeBounds<K::Borrowed<'k>>) -> IntoEntries<K, V, N, M> {
-        let unread = self.encoded_range(range).into_unread();
+        let unread = encoded_range::<K, N, M>(&self.state, range).into_unread();
         IntoEntries(Owned::new(self.state, unread, |tree, entry, reading| {
             Some(tree.named(entry.and_then(|entry| Entries::<K, V, N, M>::decode(tree, entry, reading))))
         }))

@@ -1,6 +1,6 @@
 //! Removing several entries, or the first one or the last one.
 
-use super::{LeafFor, Map};
+use super::{LeafFor, Map, encoded_range};
 use crate::codec::{Key, KeyView, Value};
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -46,7 +46,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn remove_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Result<u64> {
-        let interval = self.encoded_range(range).into_unread();
+        let interval = encoded_range::<K, N, M>(&self.state, range).into_unread();
         self.state.acknowledged(self.state.remove_range(interval))
     }
 

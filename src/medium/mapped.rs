@@ -3,6 +3,9 @@
 //! On a direct-access (DAX) file system the mapping is made with `MAP_SYNC`: then flushed lines are durable without any
 //! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
+//!
+//! What Linux does with a mapping is in `mapped/linux.rs`; what other systems do, in `mapped/elsewhere.rs`: the same names
+//! in the same order.
 
 mod anew;
 #[cfg(target_os = "linux")]
@@ -15,11 +18,15 @@ mod places;
 mod reach;
 #[cfg(target_os = "linux")]
 mod storable;
+#[cfg(not(target_os = "linux"))]
+#[path = "mapped/elsewhere.rs"]
+mod system;
+#[cfg(target_os = "linux")]
+#[path = "mapped/linux.rs"]
+mod system;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
-#[cfg(target_os = "linux")]
-use super::disk_file;
 use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, Wanted};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
@@ -27,8 +34,6 @@ use crate::arch::{self, Flush};
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-#[cfg(target_os = "linux")]
-use covered::Covered;
 pub use file::Mapping;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use file::write_in_place;
@@ -36,45 +41,18 @@ use file::{Locked, Remains};
 pub(crate) use file::{is_unborn, sync_name};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
-#[cfg(target_os = "linux")]
-use pages::{HUGE_PAGE, How, MADV_COLLAPSE};
-#[cfg(target_os = "linux")]
-use parking_lot::Mutex;
 pub(crate) use reach::Reach;
-#[cfg(target_os = "linux")]
-use rustix::mm::{Advice, madvise};
-use std::fs::File;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use system::{Map, REACH, System};
+pub(super) use system::{boot, detect};
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
 /// For tests and measurements, as [`Options::domain`](crate::Options::domain).
 const FORCE_DOMAIN: &str = "BRISTLECONE_DOMAIN";
-
-/// What keeps the pages mapped.
-#[cfg(target_os = "linux")]
-type Map = pages::FileMap;
-#[cfg(not(target_os = "linux"))]
-type Map = memmap2::MmapRaw;
-
-/// How far a mapping may grow if nobody says how far it should.
-#[cfg(target_os = "linux")]
-const REACH: u64 = 64 << 30;
-/// Elsewhere a file has its final length when it is mapped.
-#[cfg(not(target_os = "linux"))]
-const REACH: u64 = 0;
-
-/// The unit in which a file grows.
-#[cfg(target_os = "linux")]
-const STEP: u64 = 2 << 20;
-/// The most by which a file grows at once if nobody needs more. With a journal, each growth waits for the disk.
-#[cfg(target_os = "linux")]
-const STRIDE: u64 = 64 << 20;
 
 /// A mapped pool file, locked against other openers.
 pub struct Mapped {
@@ -85,17 +63,9 @@ pub struct Mapped {
     map: Map,
     /// The greatest length, in bytes.
     reach: u64,
-    /// Held by a thread that changes the length. No other lock is taken meanwhile, but for those of the journal, whose
-    /// holders wait for no lock of a pool.
-    #[cfg(target_os = "linux")]
-    growing: Mutex<()>,
-    /// What was given back of a file in memory.
-    #[cfg(target_os = "linux")]
-    covered: Covered,
     file: Locked,
-    /// Whether the file is in memory only (tmpfs).
-    #[cfg(target_os = "linux")]
-    in_memory: bool,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it is empty there"))]
+    system: System,
     name: String,
     domain: Domain,
     /// What the mapping itself promises.
@@ -154,8 +124,7 @@ impl Mapped {
         unborn: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Fault> {
         let reach = reach.into();
-        // Elsewhere a file has its final length when it is mapped.
-        let len = if cfg!(target_os = "linux") { len } else { len.max(reach.most) };
+        let len = system::len_to_create(len, reach);
         let (file, remains) = file::create(path, len, in_place, birth, unborn)?;
         let map = Mapping::Write.map(file.as_file(), len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
@@ -206,22 +175,8 @@ impl Mapped {
     ) -> Result<Self, Fault> {
         let reach = reach.into();
         let file = file::open(path, mapping)?;
-        #[allow(unused_mut, reason = "elsewhere a file has its final length when it is mapped")]
-        let mut len = file.metadata().map_err(Fault::io("inspect"))?.len();
-        #[cfg(not(target_os = "linux"))]
-        if mapping == Mapping::Write && reach.most > len {
-            file.resize(reach.most).map_err(Fault::space(reach.most - len, reach.most))?;
-            len = reach.most;
-        }
-        let marker = Marker::read(&*file).map_err(Fault::io("read"))?;
-        #[cfg(target_os = "linux")]
-        let marker = if marker.is_some() && mapping == Mapping::Write {
-            file.write_space_first().map_err(Fault::io("make sure of what the disk has"))?;
-            // As the disk has it.
-            Marker::read(&*file).map_err(Fault::io("read"))?
-        } else {
-            marker
-        };
+        let len = system::len_to_map(&file, mapping, reach)?;
+        let marker = system::marker(&file, mapping)?;
         let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
@@ -275,12 +230,7 @@ impl Mapped {
             words: AtomicUsize::new((len / 8) as usize),
             map,
             reach: reach & !7,
-            #[cfg(target_os = "linux")]
-            growing: Mutex::new(()),
-            #[cfg(target_os = "linux")]
-            covered: Covered::default(),
-            #[cfg(target_os = "linux")]
-            in_memory: rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC),
+            system: System::of(&file),
             file,
             name,
             domain: forced().unwrap_or(detected),
@@ -336,238 +286,6 @@ impl Mapped {
             // SAFETY: the range lies in the mapping, and the instruction was found available at start.
             unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
         }
-    }
-
-    /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
-    pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
-        #[cfg(target_os = "linux")]
-        if at < self.accessible() {
-            return self.file.punch_hole(at, self.accessible() - at);
-        }
-        Ok(at >= self.accessible())
-    }
-
-    /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the
-    /// page. A hint.
-    #[cfg(target_os = "linux")]
-    fn populate(&self, at: u64, len: u64) {
-        let pages = at.next_multiple_of(page())..(at + len) / page() * page();
-        let _ = self.populate_pages(pages, Advice::LinuxPopulateRead);
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn populate(&self, _at: u64, _len: u64) {}
-
-    /// Puts huge pages into the holes of a file in memory, where whole ones fit. A hint.
-    ///
-    /// tmpfs does so only when it is told to, unless it is mounted that way, and only where there is a page already. A
-    /// huge page takes the space that is about to be reserved anyway, a tenth of the time to fill, and one entry of the
-    /// processor's cache of addresses instead of 512.
-    #[cfg(target_os = "linux")]
-    fn fill_with_huge_pages(&self, at: u64, len: u64) {
-        use rustix::fs::{SeekFrom, seek};
-        let first = at.next_multiple_of(HUGE_PAGE);
-        let holes = (first..at + len).step_by(HUGE_PAGE as usize).take_while(|start| {
-            let end = start + HUGE_PAGE;
-            end <= at + len && !seek(self.file.as_file(), SeekFrom::Data(*start)).is_ok_and(|data| data < end)
-        });
-        for start in holes {
-            let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
-            if self.populate_pages(start..start + page(), Advice::LinuxPopulateWrite).is_err() {
-                break;
-            }
-            // SAFETY: whole pages of the mapping; collapsing changes no content.
-            let result = unsafe { libc::madvise(part, HUGE_PAGE as usize, MADV_COLLAPSE) };
-            if result != 0 {
-                break;
-            }
-        }
-    }
-
-    /// Puts huge pages into a part of a file in memory in place of its small ones, whatever of these is missing. A
-    /// hint.
-    #[cfg(target_os = "linux")]
-    fn collapse(&self, at: u64, len: u64) {
-        if self.in_memory && self.journal.is_none() && self.mapping == Mapping::Write {
-            for start in
-                (at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE).step_by(HUGE_PAGE as usize)
-            {
-                let Some(part) = self.map.part(&(start..start + HUGE_PAGE)) else { break };
-                // SAFETY: whole pages of the mapping; collapsing changes no content.
-                let _ = unsafe { libc::madvise(part, HUGE_PAGE as usize, MADV_COLLAPSE) };
-            }
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn collapse(&self, _at: u64, _len: u64) {}
-
-    /// Prefers huge pages in a part of the file that nobody has stored to. In a private mapping, it gets memory of its
-    /// own, if the file has nothing but zeros there.
-    #[cfg(target_os = "linux")]
-    fn detach(&self, at: u64, len: u64) {
-        let whole = at.next_multiple_of(HUGE_PAGE)..(at + len) / HUGE_PAGE * HUGE_PAGE;
-        if whole.start >= whole.end || whole.end > self.accessible() {
-            return;
-        }
-        if self.journal.is_none() && (self.in_memory || self.mapping != Mapping::Write) {
-            self.map.prefer_huge(&whole);
-        } else if self.journal.is_none() {
-            // The space first: a huge page of which the file has only a part cannot be stored to if the disk is full.
-            if self.file.allocate(whole.start, whole.end - whole.start).unwrap_or(false) {
-                self.map.cache_huge(self.file.as_file(), &whole);
-            }
-        } else if self.file.is_unused_from(whole.start)
-            || disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false)
-        {
-            let _ = self.map.detach(whole);
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn detach(&self, _at: u64, _len: u64) {}
-
-    /// Makes sure that holes in the file can be read: a full tmpfs has no page for a hole, and would answer with a
-    /// signal.
-    #[cfg(target_os = "linux")]
-    fn readable(&self, at: u64, len: u64) -> io::Result<()> {
-        use rustix::fs::{SeekFrom, seek};
-        let end = at + len;
-        let mut from = at;
-        while let Ok(hole) = seek(self.file.as_file(), SeekFrom::Hole(from))
-            && hole < end
-        {
-            let data = seek(self.file.as_file(), SeekFrom::Data(hole)).unwrap_or(end).min(end);
-            let pages = hole / page() * page()..data.next_multiple_of(page());
-            if self.populate_pages(pages, Advice::LinuxPopulateRead) == Err(rustix::io::Errno::FAULT) {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            from = data;
-        }
-        Ok(())
-    }
-
-    /// Maps the pages of a range that begins at a page boundary, and ends at one. Does nothing if the range is not
-    /// wholly in the mapping.
-    #[cfg(target_os = "linux")]
-    fn populate_pages(&self, pages: Range<u64>, advice: Advice) -> rustix::io::Result<()> {
-        match self.map.part(&pages) {
-            // SAFETY: whole pages of the mapping; populating changes no content.
-            Some(part) => unsafe { madvise(part, (pages.end - pages.start) as usize, advice) },
-            None => Ok(()),
-        }
-    }
-
-    /// Makes the mapping longer, such that `len` bytes from `at` are in it, and makes sure that there is space for
-    /// these.
-    #[cfg(target_os = "linux")]
-    #[cold]
-    fn extend(&self, at: u64, len: u64) -> io::Result<()> {
-        let growing = self.growing.lock();
-        let (end, before) = (at + len, self.accessible());
-        if end <= before {
-            drop(growing);
-            return self.reserve(at, len);
-        }
-        if self.mapping == Mapping::Write {
-            self.lengthen(at, len)
-        } else {
-            // The file stays as it is.
-            let grown = end.next_multiple_of(STEP).min(self.reach);
-            self.readable(at, before.saturating_sub(at))?;
-            self.map.extend_in_memory(grown as usize)?;
-            self.publish(grown);
-            Ok(())
-        }
-    }
-
-    /// Makes the file longer.
-    #[cfg(target_os = "linux")]
-    fn lengthen(&self, at: u64, len: u64) -> io::Result<()> {
-        let (end, before) = (at + len, self.accessible());
-        let least = match &self.journal {
-            Some(_) => end.max(before + (before / 8).min(STRIDE)),
-            None => end,
-        };
-        let grown = least.next_multiple_of(STEP).min(self.reach);
-        // What is on the disk already takes no time.
-        let ahead = self.file.len_ahead();
-        let grown = if end <= ahead { grown.min(ahead) } else { grown };
-        let file_before = self.file.metadata()?.len();
-        let is_synced = self.file.lengthen(grown)?;
-        let made = self.map.extend(self.file.as_file(), grown as usize).and_then(|()| self.claim(at, len, grown));
-        let made = made.and_then(|()| match &self.journal {
-            // The length is on the disk before anything refers to what is in it.
-            Some(journal) if is_synced => journal.has_len(grown),
-            Some(journal) => journal.resize(grown, || self.file.sync_with_length()),
-            None => Ok(()),
-        });
-        match made {
-            Ok(()) => {
-                self.publish(grown);
-                Ok(())
-            }
-            Err(error) => {
-                // Nobody has accessed what was mapped. If the file cannot become shorter, it is longer than it need be.
-                self.map.take_back(before as usize);
-                let _ = self.file.resize(if self.journal.is_some() { before } else { file_before });
-                Err(error)
-            }
-        }
-    }
-
-    /// Makes sure that there is space for a range of a file of `behind` bytes, and that stores to it get by with that.
-    #[cfg(target_os = "linux")]
-    fn claim(&self, at: u64, len: u64, behind: u64) -> io::Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
-        if self.mapping != Mapping::Write {
-            return self.readable(at, len);
-        }
-        // Whole pages: a store takes the space of a page, whose blocks may be smaller. So does a checkpoint.
-        let pages = at / page() * page()..(at + len).next_multiple_of(page()).min(behind);
-        if let Some(journal) = &self.journal {
-            // Not its memory: private pages that are there without need only take space.
-            journal.retain(pages.clone());
-            return self.take_written(&pages);
-        }
-        if self.in_memory {
-            if self.covered.overlap(&pages) {
-                // The space first: late readers may look there at any time.
-                self.take_space(&pages)?;
-                self.covered.remove(&pages, |part| self.map.uncover(self.file.as_file(), &part))?;
-                self.collapse(at, len);
-                return Ok(());
-            }
-            self.fill_with_huge_pages(at, len);
-        }
-        let hole = self.take_space(&pages)?.unwrap_or(pages.end);
-        self.make_storable(&(hole..pages.end))?;
-        if self.in_memory { Ok(()) } else { self.hold_ends(&pages, hole) }
-    }
-
-    /// Makes sure that the file has the space of a range. Returns the offset from which on it had not, or may not have.
-    #[cfg(target_os = "linux")]
-    fn take_space(&self, pages: &Range<u64>) -> io::Result<Option<u64>> {
-        if self.in_memory {
-            // To look for the next hole, tmpfs looks at each page before it, also far behind the range.
-            return self.file.allocate(pages.start, pages.end - pages.start).map(|_| Some(pages.start));
-        }
-        file::reserve(&self.file, pages.start, pages.end - pages.start)
-    }
-
-    /// Makes sure that the file has the space of a range, of a pool with a journal, and that it was written where that
-    /// matters (J31).
-    #[cfg(target_os = "linux")]
-    fn take_written(&self, pages: &Range<u64>) -> io::Result<()> {
-        if self.file.take_written(pages, self.reach)? { Ok(()) } else { self.take_space(pages).map(drop) }
-    }
-
-    /// Says that so many bytes may be accessed from now on.
-    #[cfg(target_os = "linux")]
-    fn publish(&self, len: u64) {
-        self.words.store((len / 8) as usize, Ordering::Release);
     }
 
     /// The word at an offset.
@@ -676,11 +394,7 @@ impl Medium for Mapped {
         if let Some(journal) = &self.journal {
             return journal.sync();
         }
-        #[cfg(not(target_os = "linux"))]
-        return self.file.sync_mapped(|| self.map.flush());
-        // It tracks by itself which pages of the mapping were written to.
-        #[cfg(target_os = "linux")]
-        self.file.sync()
+        self.sync_file()
     }
 
     #[inline]
@@ -708,116 +422,23 @@ impl Medium for Mapped {
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
         super::end_within(at, len, self.reach).map_err(|error| io::Error::new(error.kind(), reach::FURTHER))?;
-        // Elsewhere there is no portable way to reserve: a full disk may end the process with a signal (see README,
-        // limits).
-        #[cfg(target_os = "linux")]
-        {
-            let behind = self.accessible();
-            if at + len > behind {
-                return self.extend(at, len);
-            }
-            self.claim(at, len, behind)?;
-        }
-        Ok(())
+        self.take(at, len)
     }
 
     fn reserved_to(&self, at: u64) -> u64 {
-        // Elsewhere it is as cheap to ask for each range, and not all file systems know of their holes.
-        #[cfg(target_os = "linux")]
-        if self.in_memory {
-            use rustix::fs::{SeekFrom, seek};
-            let hole = seek(self.file.as_file(), SeekFrom::Hole(at)).unwrap_or(at).min(self.accessible());
-            // What is covered is not accessible for stores, even if it has space.
-            return if hole > at && !self.covered.overlap(&(at..hole)) { hole } else { at };
-        }
-        at
+        self.taken_to(at)
     }
 
     fn release(&self, at: u64, len: u64) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        if self.mapping == Mapping::Write {
-            let end = at.saturating_add(len).min(self.accessible());
-            let pages = at.min(end).next_multiple_of(page())..end / page() * page();
-            if pages.start < pages.end {
-                match &self.journal {
-                    Some(journal) => journal.release(pages),
-                    None if self.in_memory => {
-                        if self.covered.add(pages.clone(), || self.map.cover(&pages))? {
-                            self.file.punch_hole(pages.start, pages.end - pages.start)?;
-                        }
-                    }
-                    None => {
-                        self.file.punch_hole(pages.start, pages.end - pages.start)?;
-                        self.hold_beside(&pages)?;
-                    }
-                }
-            }
-        }
-        let _ = (at, len);
-        Ok(())
+        self.give_back(at, len)
     }
 
-    #[cfg(target_os = "linux")]
     fn truncate(&self, len: u64) -> io::Result<()> {
-        if self.mapping != Mapping::Write {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let _growing = self.growing.lock();
-        let before = self.accessible();
-        let len = len.min(before).next_multiple_of(8);
-        if len >= before {
-            self.file.give_back_ahead()?;
-            // An earlier cut may have failed when it was synced.
-            return self.file.sync_with_length();
-        }
-        if let Some(journal) = &self.journal {
-            // The log must not name what the file does not have.
-            journal.empty()?;
-            journal.retain(len..before);
-        }
-        let end = before.min(len.next_multiple_of(page()));
-        self.publish(len);
-        // The mapping first: a word of it that the file does not have any more would end the process with a signal, and
-        // a thread that has looked at the length before may access it only now.
-        if let Err(error) = self.map.cut(len as usize) {
-            if self.map.part(&(0..before)).is_some() {
-                self.publish(before);
-            }
-            return Err(error);
-        }
-        if let Err(error) = self.file.resize(len) {
-            // What was free is free: if it cannot be shown again, the medium is shorter than the file.
-            if self.map.extend(self.file.as_file(), before as usize).is_ok() {
-                self.publish(before);
-            }
-            return Err(error);
-        }
-        self.covered.remove::<()>(&(end..before), |_| Ok(())).expect("nothing is done");
-        // The last page is still mapped, and private if there is a journal. Its end must be zeros when the file grows
-        // again.
-        for index in (len / 8) as usize..(end / 8) as usize {
-            // SAFETY: a word of the page in which the file ends, or of the pages before: these are mapped, as `cut`
-            // leaves them.
-            let word = unsafe { &*self.base.as_ptr().wrapping_add(index) };
-            word.store(0, Ordering::Relaxed);
-        }
-        match &self.journal {
-            Some(journal) => journal.resize(len, || self.file.sync_with_length()),
-            None => self.file.sync_with_length(),
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        // A file that is mapped cannot be cut on all of these systems.
-        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+        self.cut(len)
     }
 
     fn space(&self) -> u64 {
-        // It is asked for when a pool is opened, and when it is closed.
-        #[cfg(target_os = "linux")]
-        let _ = self.file.give_back_ahead();
-        file::space(self.file.as_file()).unwrap_or(0)
+        self.space_of_file()
     }
 
     #[inline]
@@ -901,42 +522,9 @@ impl Medium for Mapped {
     }
 }
 
-/// The current boot of the machine, as a word other than 0; 0 where the system does not tell.
-#[cfg(target_os = "linux")]
-pub(super) fn boot() -> u64 {
-    static BOOT: OnceLock<u64> = OnceLock::new();
-    *BOOT.get_or_init(|| {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
-        // All of the boot id is random.
-        u128::from_str_radix(&digits, 16).map_or(0, |id| (id as u64 ^ (id >> 64) as u64).max(1))
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn boot() -> u64 {
-    0
-}
-
-/// Bytes of a page of this machine.
-#[cfg(target_os = "linux")]
-fn page() -> u64 {
-    pages::page() as u64
-}
-
 /// The domain that [`FORCE_DOMAIN`] names.
 pub(super) fn forced() -> Option<Domain> {
     Domain::from_name(&std::env::var(FORCE_DOMAIN).ok()?)
-}
-
-/// The domain of a mapping of this file; the file is not read, and may be empty.
-pub(super) fn detect(file: &File, writable: bool) -> Domain {
-    #[cfg(target_os = "linux")]
-    if How::synchronous(writable).check(file, 0, LINE as usize).is_ok() {
-        return pages::domain();
-    }
-    let _ = (file, writable);
-    Domain::Process
 }
 
 /// The name of a pool in this file, for messages.
@@ -959,42 +547,4 @@ struct Made {
     /// Bytes that may be mapped.
     reach: u64,
     domain: Domain,
-}
-
-impl Mapping {
-    /// Maps a file of `len` bytes such that it may grow as far as `reach` says, if the system has so many addresses.
-    fn map(self, file: &File, len: u64, reach: Reach, has_journal: bool) -> io::Result<Made> {
-        let bytes = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        let writable = self == Self::Write && !has_journal;
-        let at_zero = || io::Error::other("mapped at address zero");
-        #[cfg(target_os = "linux")]
-        {
-            let is_direct = How::synchronous(writable).check(file, 0, bytes).is_ok();
-            let domain = if is_direct { pages::domain() } else { Domain::Process };
-            let how = match (writable, is_direct) {
-                (true, true) => How::Synchronous,
-                (true, false) => How::Shared,
-                (false, _) => How::Private,
-            };
-            let reach = reach.of_file(len, self == Self::Read);
-            let map = pages::FileMap::growing(file, bytes, reach, how)?;
-            let base = NonNull::new(map.start().cast()).ok_or_else(at_zero)?;
-            Ok(Made { map, base, len, reach: reach.most, domain })
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = reach;
-            let mut options = memmap2::MmapOptions::new();
-            options.len(bytes).no_reserve_swap();
-            let map = if writable {
-                options.map_raw(file)?
-            } else {
-                // Private pages: even a store to them would not reach the file.
-                // SAFETY: only atomic accesses are made to the mapping, so no change of the file makes them undefined.
-                unsafe { options.map_copy(file) }?.into()
-            };
-            let base = NonNull::new(map.as_mut_ptr().cast()).ok_or_else(at_zero)?;
-            Ok(Made { map, base, len, reach: len, domain: Domain::Process })
-        }
-    }
 }

@@ -46,7 +46,8 @@ pub struct TreeInfo {
     pub slots: u32,
     /// Its kind of index.
     pub index: &'static str,
-    /// The kind of the keys, as in "string"; one with a [name of its own](crate::codec::Kind::own) as in "email (string)".
+    /// The kind of the keys, as in "string"; one with a [name of its own](crate::codec::Kind::own) as in "email
+    /// (string)".
     pub keys: Cow<'static, str>,
     /// The kind of the values.
     pub values: Cow<'static, str>,

@@ -98,8 +98,8 @@ impl Options {
     /// than that, from a short file, beside a thousand others.
     ///
     /// Addresses take neither memory nor space on the disk. They do not limit the pool, as [`capacity`](Self::capacity)
-    /// does, and [`Stat::available`](crate::stat::Stat::available) does not count them. On systems other than Linux, where a
-    /// file is as long as it may become when it is opened, this does nothing.
+    /// does, and [`Stat::available`](crate::stat::Stat::available) does not count them. On systems other than Linux,
+    /// where a file is as long as it may become when it is opened, this does nothing.
     ///
     /// [`open`](Self::open) is refused with [`ErrorKind::Io`] if the process does not have so many.
     pub fn addresses(mut self, bytes: u64) -> Self {

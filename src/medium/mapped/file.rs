@@ -382,11 +382,6 @@ pub(super) fn space(file: &File) -> Option<u64> {
     Some(u64::from(crc) | 1 << 32)
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(super) fn space(_file: &File) -> Option<u64> {
-    None
-}
-
 #[cfg(all(test, not(any(bristlecone_loom, miri))))]
 pub(super) mod tests {
     use super::*;

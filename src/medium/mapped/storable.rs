@@ -10,8 +10,9 @@
 //!   there are stored to when the pool is opened, and when the range gets another end, or a hole beside it. Then the
 //!   rest of the folio has space, too.
 
+use super::Mapped;
 use super::pages::HUGE_PAGE;
-use super::{Mapped, page};
+use super::system::page;
 use crate::medium::disk_file::has_blocks;
 use crate::medium::journal::Disk;
 use rustix::io::Errno;

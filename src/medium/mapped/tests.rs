@@ -1,8 +1,10 @@
 //! Mappings that grow, give space back, and are cut.
 
+use super::pages::HUGE_PAGE;
 use super::*;
 use crate::error::ErrorKind;
-use crate::medium::{LOG, Recovery};
+use crate::medium::{LOG, Recovery, disk_file};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -293,7 +295,7 @@ fn what_is_given_back_are_whole_pages_of_the_machine() {
     const LARGE: u64 = 64 << 10;
     let Some(scratch) = Scratch::in_memory() else { return };
     let m = scratch.with(4 * MIB, false);
-    if !m.in_memory {
+    if !m.system.in_memory {
         return;
     }
     PAGE.set(Some(LARGE as usize));
@@ -303,7 +305,7 @@ fn what_is_given_back_are_whole_pages_of_the_machine() {
     }
     m.release(4096, 3 * LARGE - 8192).unwrap();
     for (pages, is_covered) in [(0..LARGE, false), (LARGE..LARGE + 4096, true), (2 * LARGE..MIB, false)] {
-        assert_eq!(m.covered.overlap(&pages), is_covered, "{pages:?}");
+        assert_eq!(m.system.covered.overlap(&pages), is_covered, "{pages:?}");
     }
     assert_eq!([4096, 3 * LARGE - 8, 3 * LARGE].map(|at| m.load(at)), [7; 3]);
     m.reserve(0, 4 * MIB).unwrap();
@@ -810,7 +812,7 @@ fn what_lies_beside_a_hole_can_be_stored_to() {
     let scratch = Scratch::new();
     let m = scratch.with(8 * MIB, false);
     m.reserve(0, 8 * MIB).unwrap();
-    if m.in_memory || !disk_file::has_blocks(m.file.as_file(), &(0..MIB)) {
+    if m.system.in_memory || !disk_file::has_blocks(m.file.as_file(), &(0..MIB)) {
         eprintln!("skipped: this file system does not tell what has space");
         return;
     }

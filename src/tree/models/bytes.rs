@@ -60,7 +60,7 @@ fn take(tree: &Tree, keys: &str) {
 }
 
 fn get(tree: &Tree, key: &str) -> Option<u64> {
-    match ByteStrings::value(tree, ByteKey::at(key.as_bytes()), U64).unwrap() {
+    match ByteStrings::get(tree, ByteKey::at(key.as_bytes()), U64).unwrap() {
         Some(Raw::Word(word)) => Some(word),
         Some(Raw::Bytes(bytes)) => panic!("{bytes:?} is no number"),
         None => None,
