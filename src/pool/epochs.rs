@@ -21,9 +21,9 @@
 //!
 //! The guards of `crossbeam-epoch` would not do. A guard belongs to a thread, all collections of a process have one
 //! clock by default, and what is deferred runs when some thread pins; here a pin moves between threads with an
-//! iterator, each tree has a clock of its own that readers of others do not hold up, and a change that finds no space must know
-//! at once which items are ripe, and whether readers keep more. What ripens here are offsets in a pool, which must be
-//! given back before it is closed: not boxes that whichever thread comes by may free at any later time.
+//! iterator, each tree has a clock of its own that readers of others do not hold up, and a change that finds no space
+//! must know at once which items are ripe, and whether readers keep more. What ripens here are offsets in a pool,
+//! which must be given back before it is closed: not boxes that whichever thread comes by may free at any later time.
 
 use crate::delay::delay;
 use crate::shards::{Sharded, shard};
