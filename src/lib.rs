@@ -148,6 +148,8 @@
 //! None by default.
 //!
 //! - `serde`: `Postcard<T>`, a value for each type that serde knows.
+//! - `asm-shims`: the instructions of the CPU from assembler files (`src/arch/shims`), not from inline assembler; for
+//!   audits. Needs a C compiler, and is slower by a call each.
 //! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
 //!
 //! The command line, `bristlecone`, is a crate of its own: `cargo install bristlecone-cli`.

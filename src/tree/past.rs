@@ -44,7 +44,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         // The tail of a tree of words holds at most the key MAX.
         let filled = if N::Keys::tail_fence().is_some() { leaves.saturating_sub(1) } else { leaves };
         let slots = (chain.blocks().len() == 1).then(|| filled.max(1) as f64 * N::SLOTS as f64);
-        let Tallies { splits, merges, retries, waits } = &chain.tally.0;
+        let Tallies { splits, merges, retries, waits } = &*chain.tally;
         Measured {
             tree: TreeMetrics {
                 name: self.name(),

@@ -131,7 +131,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> Result<R, Broken> {
         let mut lost = 0;
-        let retries = &self.leaves.tally.0.retries;
+        let retries = &self.leaves.tally.retries;
         // The first look, which brought the read here, was one at its leaf, if the index knows that.
         let mut is_disturbed = true;
         'again: while lost < PATIENCE {
