@@ -2,7 +2,8 @@
 //!
 //! Everywhere else it is built from portable Rust alone: on other CPUs and systems, under the checkers that cannot see
 //! through assembler (Miri, loom, the thread and memory sanitizers), and wherever
-//! `RUSTFLAGS="--cfg bristlecone_portable"` asks for it. No C compiler is needed anywhere.
+//! `RUSTFLAGS="--cfg bristlecone_portable"` asks for it. No C compiler is needed anywhere, except with the feature
+//! `asm-shims`: it takes the instructions from `src/arch/shims/*.S`, and sets `cfg(bristlecone_shims)`.
 //!
 //! Sets `cfg(bristlecone_watched)`, too, under the checkers that watch every access to memory (Miri, the sanitizers).
 
@@ -10,12 +11,26 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(bristlecone_asm, bristlecone_watched)");
+    println!("cargo::rustc-check-cfg=cfg(bristlecone_asm, bristlecone_shims, bristlecone_watched)");
     if is("MIRI") || is_sanitized_for(&["address", "thread", "memory"]) {
         println!("cargo::rustc-cfg=bristlecone_watched");
     }
     if has_assembler() {
         println!("cargo::rustc-cfg=bristlecone_asm");
+        #[cfg(feature = "asm-shims")]
+        shims();
+    }
+}
+
+/// Assembles the file for the target.
+#[cfg(feature = "asm-shims")]
+fn shims() {
+    // The files are in the syntax of ELF's assemblers.
+    if ["linux", "android", "freebsd", "netbsd", "openbsd"].contains(&&*cfg("CARGO_CFG_TARGET_OS")) {
+        let file = format!("src/arch/shims/{}.S", cfg("CARGO_CFG_TARGET_ARCH"));
+        println!("cargo::rerun-if-changed={file}");
+        println!("cargo::rustc-cfg=bristlecone_shims");
+        cc::Build::new().file(file).compile("bristlecone_shims");
     }
 }
 

@@ -68,6 +68,10 @@ lin:
 assembly:
     scripts/check assembly
 
+# The instructions from assembler files
+asm-shims:
+    scripts/check asm-shims
+
 # Every damaged byte of small pools
 damage:
     scripts/check damage

@@ -35,10 +35,11 @@ mod stand_in;
 mod tests;
 
 use crate::delay::{Validation, delay, is_left_out};
-use crate::shards::{NONE, Shard, shard};
+use crate::shards::{NONE, shard};
 #[cfg(not(bristlecone_loom))]
 use crate::shards::{SHARDS, own_or_none};
 use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, sleep, yield_now};
+use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};
 
 // The owner word is the number of a thread, or one of these. None of them is `NONE`.
@@ -68,7 +69,7 @@ pub(crate) enum How {
 /// The bias of the locks of one chain. See the [module](self).
 pub(crate) struct Bias {
     /// In a line of its own: as long as the locks are shared, all threads read it and nobody writes to it.
-    owner: Shard<AtomicU64>,
+    owner: CachePadded<AtomicU64>,
     moves: Mutex<Moves>,
     #[cfg(bristlecone_loom)]
     stand_in: stand_in::StandIn,
@@ -100,7 +101,7 @@ impl Bias {
 
     fn new(owner: u64) -> Self {
         Self {
-            owner: Shard(AtomicU64::new(owner)),
+            owner: CachePadded::new(AtomicU64::new(owner)),
             moves: Mutex::new(Moves { left: MOVES, last: None }),
             #[cfg(bristlecone_loom)]
             stand_in: stand_in::StandIn::new(owner != SHARED),
@@ -111,9 +112,9 @@ impl Bias {
     #[cfg(not(bristlecone_loom))]
     #[inline(always)]
     fn window(&self, thread: usize) -> &AtomicU64 {
-        static WINDOWS: [Shard<AtomicU64>; SHARDS] = [const { Shard(AtomicU64::new(0)) }; SHARDS];
+        static WINDOWS: [CachePadded<AtomicU64>; SHARDS] = [const { CachePadded::new(AtomicU64::new(0)) }; SHARDS];
         // The remainder is the number itself, and spares the check.
-        &WINDOWS[thread % SHARDS].0
+        &WINDOWS[thread % SHARDS]
     }
 
     #[cfg(bristlecone_loom)]
@@ -140,7 +141,7 @@ impl Bias {
         if self.stand_in.is_shared() {
             return take(How::Swap);
         }
-        let owner = &self.owner.0;
+        let owner = &*self.owner;
         loop {
             // Acquire: what the last owner has locked is seen as locked (B2).
             let seen = owner.load(Ordering::Acquire);
@@ -166,7 +167,7 @@ impl Bias {
     #[cold]
     #[inline(never)]
     fn take_over(&self) {
-        let owner = &self.owner.0;
+        let owner = &*self.owner;
         // From now on this thread knows whether it owns one.
         shard();
         // The thread that holds this mutex waits for nothing but a window.

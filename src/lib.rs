@@ -27,8 +27,8 @@
 //!
 //! Keys are numbers, texts, byte strings, arrays, and options and tuples of them ([`Key`]); values are numbers, texts
 //! and byte strings ([`Value`]), and with the feature `serde` whatever serde knows. Methods have the names of
-//! `BTreeMap`'s where the meaning is the same. How your own types become keys and values, and get kinds that nothing
-//! else is taken for ([`Kind::own`]), is in
+//! `BTreeMap`'s where the meaning is the same. How your own types become keys and values ([`codec`]), and get kinds
+//! that nothing else is taken for ([`Kind::own`](codec::Kind::own)), is in
 //! [docs/own-types.md](https://docs.rs/crate/bristlecone/latest/source/docs/own-types.md).
 //!
 //! ```
@@ -148,6 +148,8 @@
 //! None by default.
 //!
 //! - `serde`: `Postcard<T>`, a value for each type that serde knows.
+//! - `asm-shims`: the instructions of the CPU from assembler files (`src/arch/shims`), not from inline assembler; for
+//!   audits. Needs a C compiler, and is slower by a call each.
 //! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
 //!
 //! The command line, `bristlecone`, is a crate of its own: `cargo install bristlecone-cli`.
@@ -160,6 +162,7 @@
 
 #[cfg(target_os = "linux")]
 mod addresses;
+#[doc(hidden)]
 pub mod arch;
 mod bias;
 mod byte_key;

@@ -3,6 +3,7 @@
 //! The first threads that come own a shard each until they end: no other thread writes what only the owner may write.
 //! The others are distributed over all shards.
 
+use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr::NonNull;
 // As in `memory::rows`.
@@ -11,14 +12,13 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 /// The number of threads that can write without disturbing each other.
 pub(crate) const SHARDS: usize = if cfg!(bristlecone_loom) { 2 } else { 16 };
 
-/// A shard in a line of its own (in two lines, for CPUs that fetch lines in pairs).
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Shard<T>(pub(crate) T);
+// Two lines, because these CPUs fetch lines in pairs.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const _: () = assert!(align_of::<CachePadded<u8>>() == 128);
 
 /// A value for each shard, made when a thread of that shard first asks for it: most have a few threads at most.
 pub(crate) struct Sharded<T> {
-    shards: [AtomicPtr<Shard<T>>; SHARDS],
+    shards: [AtomicPtr<CachePadded<T>>; SHARDS],
 }
 
 impl<T: Default> Default for Sharded<T> {
@@ -39,7 +39,7 @@ impl<T: Default> Sharded<T> {
         let made = self.shards[shard].load(Ordering::Acquire);
         // SAFETY: it is null, or was published with its content, and lives as long as `self`.
         match unsafe { made.as_ref() } {
-            Some(Shard(value)) => value,
+            Some(value) => value,
             None => self.make(shard),
         }
     }
@@ -47,7 +47,7 @@ impl<T: Default> Sharded<T> {
     #[cold]
     #[inline(never)]
     fn make(&self, shard: usize) -> &T {
-        let new = Box::into_raw(Box::<Shard<T>>::default());
+        let new = Box::into_raw(Box::<CachePadded<T>>::default());
         // Sequentially consistent, as what is done with the value may be: a thread that finds nothing here came before
         // all of that.
         let published =
@@ -61,8 +61,7 @@ impl<T: Default> Sharded<T> {
             }
         };
         // SAFETY: it was published just now, or by another thread, and lives as long as `self`.
-        let Shard(value) = unsafe { &*made };
-        value
+        unsafe { &*made }
     }
 
     /// The value of a shard, if it was made. Else it is as it begins.
@@ -70,7 +69,7 @@ impl<T: Default> Sharded<T> {
     pub(crate) fn made(&self, shard: usize) -> Option<&T> {
         let made = self.shards[shard].load(Ordering::SeqCst);
         // SAFETY: as in `get`.
-        unsafe { made.as_ref() }.map(|Shard(value)| value)
+        unsafe { made.as_ref() }.map(|value| &**value)
     }
 
     /// The values that were made.
@@ -80,7 +79,7 @@ impl<T: Default> Sharded<T> {
 
     /// Bytes of memory that the values take, with what it costs to align them.
     pub(crate) fn memory(&self) -> u64 {
-        (self.iter().count() * (size_of::<Shard<T>>() + align_of::<Shard<T>>())) as u64
+        (self.iter().count() * (size_of::<CachePadded<T>>() + align_of::<CachePadded<T>>())) as u64
     }
 }
 

@@ -18,6 +18,7 @@ mod imp {
     pub(crate) use super::parking::{Sleep, anyone_sleeps, hand_over};
     pub(crate) use core::hint::spin_loop;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use crossbeam_utils::Backoff;
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 
     /// A condition variable that is used with the mutexes of this module.
@@ -193,6 +194,19 @@ mod imp {
 
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
+        }
+    }
+
+    /// A wait of a model yields at once: nothing goes on while it spins.
+    pub(crate) struct Backoff;
+
+    impl Backoff {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        pub(crate) fn snooze(&self) {
+            yield_now();
         }
     }
 

@@ -4,9 +4,9 @@ use crate::codec::{self, Key, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault};
 use crate::map::{LeafFor, Map, encoded_range, prefix_range};
 use crate::medium::Medium;
-use crate::node::{Defer, WordNode};
+use crate::node::{Defer, Keys, WordNode};
 use crate::pool::PoolState;
-use crate::tree::{Item, PTree, TreeKeys, TreeState};
+use crate::tree::{Item, PTree, TreeState};
 use std::borrow::Borrow;
 use std::ops::RangeBounds;
 
@@ -102,7 +102,7 @@ pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<
 /// What the keys of a table's tree are.
 pub(crate) type TreeKeysOf<T, M> = <<T as Table<M>>::Key as Key>::Form;
 /// An interval of a table's keys.
-pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as TreeKeys>::Unread;
+pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as Keys>::Unread;
 
 /// The tree of a table, if that is in this pool.
 pub(crate) fn tree_in<'t, T: Table<M>, M: Medium>(

@@ -1,9 +1,9 @@
 //! Counters of what is rare: structural changes, and what threads do that were in each other's way. Nobody waits for
 //! them, and where nothing of the kind happens, no instruction is spent on them.
 
-use crate::shards::Shard;
 // Not those of a model checker: no thread decides anything by them.
 use core::sync::atomic::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
 
 /// How often something has happened.
 #[derive(Debug, Default)]
@@ -33,4 +33,4 @@ pub(crate) struct Tallies {
 }
 
 /// The tallies, in lines of their own: all threads read what lies beside them.
-pub(crate) type Tally = Shard<Tallies>;
+pub(crate) type Tally = CachePadded<Tallies>;

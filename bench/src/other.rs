@@ -1,7 +1,9 @@
 //! The media of measured trees other than mapped files, as one type.
 
+use bristlecone::Journal;
 use bristlecone::medium::{Costs, Counted, Dram, Facts, Hint, Mapped, Medium, Slowed, Step};
 use std::io;
+use std::sync::atomic::AtomicU64;
 
 /// One type, because each further type of medium costs as much compile time as everything else.
 ///
@@ -43,6 +45,25 @@ impl Medium for Other {
     #[inline]
     fn forked(&self) -> bool {
         forward!(self, medium => medium.forked())
+    }
+
+    #[inline]
+    fn refuses(&self) -> bool {
+        forward!(self, medium => medium.refuses())
+    }
+
+    fn set_journal(&mut self, mode: Journal) -> bool {
+        forward!(self, medium => medium.set_journal(mode))
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        forward!(self, medium => medium.swap_pair(at, pair));
+    }
+
+    #[inline]
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
+        forward!(self, medium => medium.lend(at, count))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -143,7 +143,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found>
     let inserts = match journal {
         // And more, minutes.
         None | Some(Journal::Each) => BEFORE_THE_KILL,
-        Some(Journal::Every(_) | Journal::OnRequest) => BEFORE_THE_KILL.max(plan.n / BEFORE_THE_CUT),
+        Some(_) => BEFORE_THE_KILL.max(plan.n / BEFORE_THE_CUT),
     };
     for is_cut in [false, true].into_iter().take(1 + usize::from(journal.is_some())) {
         for _ in 0..plan.repeat {

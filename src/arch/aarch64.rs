@@ -6,6 +6,14 @@ use super::{Flush, Found, LINE, Words};
 use core::arch::{asm, naked_asm};
 use std::arch::is_aarch64_feature_detected;
 
+/// The instructions: of this file, or of an assembler file.
+#[cfg(not(bristlecone_shims))]
+mod ops {
+    pub(super) use super::{cas128_llsc, cas128_lse, cvac, cvadp, cvap, load_lse2, store_lse2, wait};
+}
+#[cfg(bristlecone_shims)]
+use super::shims as ops;
+
 /// Whether programs may clean lines and read `CTR_EL0`. They may under Linux (`SCTLR_EL1.UCI` and `.UCT` are set, or
 /// the kernel does it for them); for other systems it is not known.
 const MAY_CLEAN: bool = cfg!(any(target_os = "linux", target_os = "android"));
@@ -31,18 +39,45 @@ pub(super) unsafe fn flush_lines(flush: Flush, start: *const u8, len: usize) {
     match flush {
         Flush::DcCvadp => each_line(start, len, |line| {
             // SAFETY: the line shares a page with the range, which is mapped; the CPU has the instruction.
-            unsafe { asm!("sys #3, c7, c13, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::cvadp(line) }
         }),
         Flush::DcCvap => each_line(start, len, |line| {
             // SAFETY: as above.
-            unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::cvap(line) }
         }),
         Flush::DcCvac => each_line(start, len, |line| {
             // SAFETY: as above.
-            unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::cvac(line) }
         }),
         _ => foreign(flush),
     }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn cvadp(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("sys #3, c7, c13, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn cvap(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn cvac(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) }
 }
 
 /// `CTR_EL0.DminLine`: the smallest line of any data cache, as a power of two of 4-byte words. Linux gives the same
@@ -60,6 +95,15 @@ pub(super) fn line_size() -> usize {
 /// Waits until all earlier cleans have reached memory.
 #[inline]
 pub(super) fn fence() {
+    // SAFETY: it needs nothing.
+    unsafe { ops::wait() }
+}
+
+/// # Safety
+///
+/// None is needed.
+#[inline(always)]
+unsafe fn wait() {
     // SAFETY: no operands; a barrier for the compiler because it may touch any memory.
     unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
 }
@@ -93,15 +137,15 @@ pub(super) unsafe fn prefetch(at: *const u8) {
 // the instructions that they store with.
 pairs! {
     Lse2 "lse2" if has_lse() && is_aarch64_feature_detected!("lse2") =>
-        load_lse2, store_lse2, cas128_lse;
+        ops::load_lse2, ops::store_lse2, ops::cas128_lse;
     Lse "lse" if has_lse() =>
-        |at| load_by(cas128_lse, at),
-        |at, pair| store_by(cas128_lse, at, pair),
-        cas128_lse;
+        |at| load_by(ops::cas128_lse, at),
+        |at, pair| store_by(ops::cas128_lse, at, pair),
+        ops::cas128_lse;
     _ "llsc" =>
-        |at| load_by(cas128_llsc, at),
-        |at, pair| store_by(cas128_llsc, at, pair),
-        cas128_llsc;
+        |at| load_by(ops::cas128_llsc, at),
+        |at, pair| store_by(ops::cas128_llsc, at, pair),
+        ops::cas128_llsc;
 }
 
 fn has_lse() -> bool {
@@ -220,6 +264,36 @@ mod tests {
     #[test]
     fn every_cpu_has_cvac() {
         assert_eq!(available(Flush::DcCvac), MAY_CLEAN);
+    }
+
+    #[test]
+    #[cfg(bristlecone_shims)]
+    fn the_assembler_file_has_the_instructions_of_this_file() {
+        use super::super::shims::{self, tests::are_the_same};
+
+        const RETURN: [u8; 4] = 0xd65f_03c0_u32.to_le_bytes();
+        /// A function that has the template of `$name`, with its operand in the first register.
+        macro_rules! naked {
+            ($($name:ident: $($line:literal)*;)*) => {
+                $(
+                    #[unsafe(naked)]
+                    unsafe extern "C" fn $name() {
+                        naked_asm!($($line,)* "ret")
+                    }
+                    are_the_same($name as *const (), shims::$name as *const (), &RETURN);
+                )*
+            };
+        }
+        naked! {
+            load_lse2: "mov x2, x0" "ldp x0, x1, [x2]";
+            store_lse2: "stp x1, x2, [x0]";
+            cvadp: "sys #3, c7, c13, #1, x0";
+            cvap: "sys #3, c7, c12, #1, x0";
+            cvac: "dc cvac, x0";
+            wait: "dsb sy";
+        }
+        are_the_same(cas128_lse as *const (), shims::cas128_lse as *const (), &RETURN);
+        are_the_same(cas128_llsc as *const (), shims::cas128_llsc as *const (), &RETURN);
     }
 
     /// Tests the methods for older CPUs, whichever method is chosen here.

@@ -14,12 +14,17 @@ pub(crate) mod simd;
 #[cfg(bristlecone_asm)]
 mod pairs;
 
+#[cfg(bristlecone_shims)]
+mod shims;
+
 #[cfg(all(bristlecone_asm, target_arch = "aarch64"))]
+#[cfg_attr(bristlecone_shims, allow(dead_code))]
 mod aarch64;
 #[cfg(all(bristlecone_asm, target_arch = "aarch64"))]
 use aarch64 as cpu;
 
 #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
+#[cfg_attr(bristlecone_shims, allow(dead_code))]
 mod x86_64;
 #[cfg(all(bristlecone_asm, target_arch = "x86_64"))]
 use x86_64 as cpu;

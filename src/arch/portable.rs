@@ -3,6 +3,7 @@
 use super::flush::foreign;
 use super::{Flush, LINE, Words};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence as atomic_fence};
+use crossbeam_utils::{Backoff, CachePadded};
 
 /// No instruction is known to write a line back.
 pub(super) fn available(_flush: Flush) -> bool {
@@ -114,25 +115,20 @@ fn store([low, high]: [&AtomicU64; 2], pair: Words) {
     high.store(pair.high, Ordering::Relaxed);
 }
 
-/// Each lock has its own line.
-#[repr(align(64))]
-struct Lock(AtomicBool);
-
 /// One lock for all pairs whose addresses are equal modulo 1 KiB. That is less than a page, so two mappings of one file
 /// agree on the lock.
-static LOCKS: [Lock; 64] = [const { Lock(AtomicBool::new(false)) }; 64];
+static LOCKS: [CachePadded<AtomicBool>; 64] = [const { CachePadded::new(AtomicBool::new(false)) }; 64];
 
 /// A lock that is held until it is dropped.
 struct Held(&'static AtomicBool);
 
 impl Held {
     fn take(at: *const [u64; 2]) -> Self {
-        let lock = &LOCKS[at.addr() / 16 % LOCKS.len()].0;
-        let mut tries = 0u32;
+        let lock = &LOCKS[at.addr() / 16 % LOCKS.len()];
+        let backoff = Backoff::new();
         while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             // The holder may have been descheduled.
-            tries += 1;
-            if tries.is_multiple_of(64) || cfg!(miri) { std::thread::yield_now() } else { core::hint::spin_loop() }
+            backoff.snooze();
         }
         Self(lock)
     }

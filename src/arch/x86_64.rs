@@ -6,6 +6,14 @@ use super::{Flush, Found, Words, portable};
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::arch::{asm, naked_asm};
 
+/// The instructions: of this file, or of an assembler file.
+#[cfg(not(bristlecone_shims))]
+mod ops {
+    pub(super) use super::{cas128, clflush, clflushopt, clwb, load_avx, store_avx, wait};
+}
+#[cfg(bristlecone_shims)]
+use super::shims as ops;
+
 /// Whether the CPU has the instruction.
 pub(super) fn available(flush: Flush) -> bool {
     match flush {
@@ -26,18 +34,45 @@ pub(super) unsafe fn flush_lines(flush: Flush, start: *const u8, len: usize) {
     match flush {
         Flush::Clwb => each_line(start, len, |line| {
             // SAFETY: the line shares a page with the range, which is mapped; the CPU has the instruction.
-            unsafe { asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::clwb(line) }
         }),
         Flush::ClflushOpt => each_line(start, len, |line| {
             // SAFETY: as above.
-            unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::clflushopt(line) }
         }),
         Flush::Clflush => each_line(start, len, |line| {
             // SAFETY: as above.
-            unsafe { asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags)) }
+            unsafe { ops::clflush(line) }
         }),
         _ => foreign(flush),
     }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn clwb(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn clflushopt(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) }
+}
+
+/// # Safety
+///
+/// `line` is mapped; the CPU has the instruction.
+#[inline(always)]
+unsafe fn clflush(line: *const u8) {
+    // SAFETY: as the caller promises.
+    unsafe { asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags)) }
 }
 
 /// CPUID leaf 1: EBX\[15:8\] is the line size in units of 8 bytes.
@@ -48,6 +83,15 @@ pub(super) fn line_size() -> usize {
 /// Orders `clwb` and `clflushopt` before every later store. `clflush` is ordered with stores by itself.
 #[inline]
 pub(super) fn fence() {
+    // SAFETY: it needs nothing.
+    unsafe { ops::wait() }
+}
+
+/// # Safety
+///
+/// None is needed.
+#[inline(always)]
+unsafe fn wait() {
     // SAFETY: no operands; a barrier for the compiler because it may touch any memory.
     unsafe { asm!("sfence", options(nostack, preserves_flags)) }
 }
@@ -77,8 +121,8 @@ pub(super) unsafe fn prefetch(at: *const u8) {
 }
 
 pairs! {
-    Avx "avx" if has_cx16() && has_avx() => load_avx, store_avx, cas128;
-    Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, cas128;
+    Avx "avx" if has_cx16() && has_avx() => ops::load_avx, ops::store_avx, ops::cas128;
+    Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, ops::cas128;
     // For x86-64 CPUs without cmpxchg16b, made before 2006.
     _ "locks" => portable::load_pair, portable::store_pair, portable::cas_pair;
 }
@@ -139,7 +183,7 @@ unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
 #[inline]
 unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
     // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
-    unsafe { cas128(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
+    unsafe { ops::cas128(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
 
 /// # Safety
@@ -150,7 +194,7 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
     let mut found = Words::from([0, 0]);
     loop {
         // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
-        let now = unsafe { cas128(at, found, pair) };
+        let now = unsafe { ops::cas128(at, found, pair) };
         if now == found {
             return;
         }
@@ -200,6 +244,34 @@ mod tests {
     fn every_cpu_has_clflush_and_lines_of_64_bytes() {
         assert!(available(Flush::Clflush));
         assert_eq!(line_size(), 64);
+    }
+
+    #[test]
+    #[cfg(bristlecone_shims)]
+    fn the_assembler_file_has_the_instructions_of_this_file() {
+        use super::super::shims::{self, tests::are_the_same};
+
+        /// A function that has the template of `$name`, with its operand in the first register.
+        macro_rules! naked {
+            ($($name:ident: $($line:literal)*;)*) => {
+                $(
+                    #[unsafe(naked)]
+                    unsafe extern "sysv64" fn $name() {
+                        naked_asm!($($line,)* "ret")
+                    }
+                    are_the_same($name as *const (), shims::$name as *const (), &[0xc3]);
+                )*
+            };
+        }
+        naked! {
+            load_avx: "vmovdqa xmm0, [rdi]" "vmovq rax, xmm0" "vpextrq rdx, xmm0, 1";
+            store_avx: "vmovq xmm0, rsi" "vpinsrq xmm0, xmm0, rdx, 1" "vmovdqa [rdi], xmm0";
+            clwb: "clwb [rdi]";
+            clflushopt: "clflushopt [rdi]";
+            clflush: "clflush [rdi]";
+            wait: "sfence";
+        }
+        are_the_same(cas128 as *const (), shims::cas128 as *const (), &[0xc3]);
     }
 
     /// Tests the method for CPUs without AVX, which is rarely the chosen one.

@@ -23,7 +23,7 @@ impl Sums {
     }
 
     fn owner(&self) -> u64 {
-        self.bias.owner.0.load(Relaxed)
+        self.bias.owner.load(Relaxed)
     }
 }
 

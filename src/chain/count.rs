@@ -2,7 +2,7 @@
 
 use crate::delay::delay;
 use crate::shards::{SHARDS, Sharded, own_shard, shard};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
+use crate::sync::{AtomicBool, AtomicU64, Backoff, Ordering, fence};
 
 /// After this many looks, a sum need no longer be exact.
 const LOOKS: usize = if cfg!(bristlecone_loom) { 2 } else { 1000 };
@@ -142,6 +142,7 @@ impl Count {
     /// count so fast that [`LOOKS`] looks do not settle it, the result is too high by at most what they added during
     /// the quietest look.
     pub(crate) fn sum(&self) -> u64 {
+        let backoff = Backoff::new();
         loop {
             let era = self.era.load(Ordering::Acquire);
             if era.is_multiple_of(2) {
@@ -151,7 +152,7 @@ impl Count {
                     return sum;
                 }
             }
-            yield_now();
+            backoff.snooze();
         }
     }
 

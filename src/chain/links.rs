@@ -126,8 +126,8 @@ impl<N: Node, M: Medium> Links<N, M> {
     }
 }
 
-/// What a check reads of the nodes of a chain, whatever their layout: a check is slow anyway, and compiled for each layout
-/// that a program may meet.
+/// What a check reads of the nodes of a chain, whatever their layout: a check is slow anyway, and compiled for each
+/// layout that a program may meet.
 pub(crate) trait Nodes<K: Keys> {
     /// See [`Links::accept`].
     fn accept(&self, at: u64, read_from: u64) -> Result<u64, Broken>;

@@ -170,7 +170,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     #[inline]
     pub(crate) fn lock(&self, at: u64) -> Result<Option<Locked<'_, N>>, Broken> {
         let shadow = self.shadow(at);
-        let was = shadow.lock.lock_counted(&self.bias, &self.tally.0.waits);
+        let was = shadow.lock.lock_counted(&self.bias, &self.tally.waits);
         let locked = Locked { shadow, was, leave: Leave::Unchanged, at };
         if was.is_ready() { Ok(Some(locked)) } else { self.lock_unready(locked) }
     }

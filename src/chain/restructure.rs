@@ -104,7 +104,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         if is_appended {
             right.was = right.was.appended();
         }
-        self.tally.0.splits.add_one();
+        self.tally.splits.add_one();
         Ok(right)
     }
 
@@ -312,6 +312,6 @@ impl<N: Node, M: Medium> Chain<N, M> {
         self.link(left, next.unwrap_or(0));
         left.set_range(wider);
         self.free(right);
-        self.tally.0.merges.add_one();
+        self.tally.merges.add_one();
     }
 }

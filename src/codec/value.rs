@@ -185,7 +185,7 @@ impl Value for Vec<u8> {
     }
 
     #[inline]
-    fn view<'v>(encoded: Raw<&'v [u8]>) -> &'v [u8] {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         encoded.bytes()
     }
 }
@@ -209,7 +209,7 @@ impl Value for String {
         Ok(text.unwrap_or_else(|error| Self::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    fn view<'v>(encoded: Raw<&'v [u8]>) -> &'v str {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         let bytes = encoded.bytes();
         str::from_utf8(bytes).unwrap_or_else(|_| bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
     }

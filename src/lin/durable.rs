@@ -11,13 +11,14 @@ use super::check::check;
 use super::clock::Clock;
 use super::op::{Call, Op};
 use super::perform::perform;
-use super::plan::{Plan, Random};
+use super::plan::{Plan, random};
 use super::round::{entries_of, filled, is_sound, read_all, work};
 use crate::crash::pending::{Pending, THREADS};
 use crate::crash::tree_type::TreeType;
 use crate::error::Error;
 use crate::medium::{Event, Model, Sim, Step, number_thread};
 use crate::pool::{Options, Pool};
+use crate::random::Random;
 
 /// Cuts per round.
 const CUTS: usize = 6;
@@ -43,7 +44,7 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize, left_out: &[St
     let clock = Clock::of(sim.clone());
     let calls = work(&plan, seed, &*tree, &clock, &|number| number_thread(number as u8 + 1))?;
     let trace = sim.trace_of_threads();
-    let mut random = Random::new(seed, 0x6375_7473);
+    let mut random = random(seed, 0x6375_7473);
     let mut cuts: Vec<usize> =
         (0..CUTS).map(|_| from + random.below((trace.len() - from) as u64 + 1) as usize).collect();
     cuts.sort_unstable();

@@ -197,7 +197,7 @@ impl Campaign {
                 if number >= self.rounds {
                     break;
                 }
-                let seed = if self.repeat { self.seed } else { plan::Random::new(self.seed, number).next() };
+                let seed = if self.repeat { self.seed } else { plan::random(self.seed, number).next() };
                 *at.lock() = Some((seed, Instant::now()));
                 let found = catch_unwind(AssertUnwindSafe(|| round(seed)));
                 let found = found.unwrap_or_else(|_| Err("panic".to_owned()));

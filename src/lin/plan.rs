@@ -3,39 +3,14 @@
 
 use super::op::{Named, Op, Scan, Transaction, Way};
 use crate::crash::tree_type::TreeType;
+use crate::random::Random;
 use std::collections::BTreeMap;
 
-/// Pseudo-random numbers (splitmix64).
-#[derive(Debug, Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    /// A different sequence for each pair.
-    pub(super) fn new(seed: u64, of: u64) -> Self {
-        let mut random = Self(seed ^ of.rotate_left(40));
-        random.next();
-        random
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
-    }
-
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    /// True once in `n`.
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(super) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
+/// A different sequence for each pair.
+pub(super) fn random(seed: u64, of: u64) -> Random {
+    let mut random = Random(seed ^ of.rotate_left(40));
+    random.next();
+    random
 }
 
 /// How the tree was opened before the threads begin.
@@ -80,7 +55,7 @@ impl Plan {
     /// A plan for leaves of `slots` slots; with 0 `threads`, there are two to eight.
     pub(super) fn new(seed: u64, threads: usize, of: TreeType) -> Self {
         let TreeType { slots, is_two, .. } = of;
-        let mut random = Random::new(seed, 0);
+        let mut random = random(seed, 0);
         let atomic = random.one_in(if is_two { 2 } else { 6 });
         let count = if atomic { 3 + random.below(2 * slots) } else { slots * random.one_of(&[1, 3, 8, 16]) };
         let keys = keys(&mut random, count.clamp(3, if atomic { 12 } else { 200 }));
@@ -130,7 +105,7 @@ impl Plan {
     /// A short round of few threads, after which crashes are simulated.
     pub(super) fn short(seed: u64, threads: usize, of: TreeType) -> Self {
         let mut plan = Self::new(seed, threads, of);
-        let mut random = Random::new(seed, 1);
+        let mut random = random(seed, 1);
         plan.threads = if threads > 0 { threads } else { 2 + random.below(3) as usize };
         plan.ops = 40;
         plan.keys.truncate(24);
@@ -141,7 +116,7 @@ impl Plan {
 
     /// The operations of one thread; what the thread saw last helps it to exchange values.
     pub(super) fn script(&self, thread: usize) -> Script<'_> {
-        let random = Random::new(self.seed, thread as u64 + 2);
+        let random = random(self.seed, thread as u64 + 2);
         Script { plan: self, thread, random, done: 0, writes: 0, seen: vec![None; self.keys.len()], focus: 0 }
     }
 }

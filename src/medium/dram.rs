@@ -1,6 +1,6 @@
 //! Ordinary memory: for volatile baselines, for tests, and for inspecting an image of a pool.
 
-use super::{Costs, Facts, Hint, Medium, Step, end_within, load_each};
+use super::{Costs, Facts, Hint, Journal, Medium, Step, end_within, load_each};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 
@@ -55,6 +55,24 @@ impl Medium for Dram {
         false
     }
 
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.forked()
+    }
+
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        at
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.store_pair(at, pair);
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
@@ -99,11 +117,16 @@ impl Medium for Dram {
         load_each(self, at, words);
     }
 
-    // In a model, words are loom's.
     #[cfg(not(bristlecone_loom))]
     #[inline]
     fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
         Some(&self.words[at as usize / 8..][..count])
+    }
+
+    /// In a model, words are loom's.
+    #[cfg(bristlecone_loom)]
+    fn lend(&self, _at: u64, _count: usize) -> Option<&[core::sync::atomic::AtomicU64]> {
+        None
     }
 
     #[inline]

@@ -1,9 +1,77 @@
 //! A medium over another one.
 
-use super::{Costs, Facts, Hint, Medium, Step};
+use super::{Costs, Facts, Hint, Journal, Medium, Step};
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::sync::Arc;
+
+/// Gives a macro the methods that every wrapper can pass on, each once. `Medium` has no default methods, so a method
+/// that is missing here does not compile.
+macro_rules! passed_on {
+    ($macro:ident) => {
+        $macro! {
+            fn facts() -> Facts<'_>;
+            #[inline]
+            fn accessible() -> u64;
+            fn costs() -> Costs;
+            #[inline]
+            fn forked() -> bool;
+            #[inline]
+            fn refuses() -> bool;
+            fn sync() -> io::Result<()>;
+            #[inline]
+            fn admit() -> io::Result<()>;
+            #[inline]
+            fn acknowledge() -> io::Result<()>;
+            fn settle() -> io::Result<()>;
+            fn reserve(at: u64, len: u64) -> io::Result<()>;
+            fn reserved_to(at: u64) -> u64;
+            fn release(at: u64, len: u64) -> io::Result<()>;
+            fn truncate(len: u64) -> io::Result<()>;
+            fn space() -> u64;
+            #[inline]
+            fn load(at: u64) -> u64;
+            #[inline]
+            fn load_words(at: u64, words: &mut [u64]) -> ();
+            #[inline]
+            fn store(at: u64, value: u64) -> ();
+            #[inline]
+            fn store_pair(at: u64, pair: [u64; 2]) -> ();
+            #[inline]
+            fn order(step: Step) -> ();
+            #[inline]
+            fn flush(at: u64, len: u64, step: Step) -> ();
+            #[inline]
+            fn fence(step: Step) -> ();
+            #[inline]
+            fn hint(at: u64, len: u64, hint: Hint) -> ();
+        }
+    };
+}
+
+macro_rules! by_default {
+    ($($(#[$attr:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(
+            #[doc = concat!("See [`Medium::", stringify!($name), "`].")]
+            $(#[$attr])*
+            fn $name(&self, $($arg: $type),*) -> $result {
+                self.below().$name($($arg),*)
+            }
+        )*
+    };
+}
+
+macro_rules! of_layer {
+    ($($(#[$attr:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        $($(#[$attr])* fn $name(&self, $($arg: $type),*) -> $result { Layer::$name(self, $($arg),*) })*
+    };
+}
+
+macro_rules! of_owned {
+    ($($(#[$attr:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        $($(#[$attr])* fn $name(&self, $($arg: $type),*) -> $result { (**self).$name($($arg),*) })*
+    };
+}
 
 /// A medium that changes some of what another medium does: it names the medium below and implements the methods that
 /// differ.
@@ -31,6 +99,7 @@ use std::sync::Arc;
 ///     }
 /// }
 /// ```
+#[allow(clippy::missing_errors_doc, reason = "the methods of `Medium` say them")]
 pub trait Layer: Send + Sync + 'static {
     /// The type of the medium below.
     type Below: Medium + ?Sized;
@@ -38,244 +107,22 @@ pub trait Layer: Send + Sync + 'static {
     /// The medium below.
     fn below(&self) -> &Self::Below;
 
-    /// See [`Medium::facts`].
-    fn facts(&self) -> Facts<'_> {
-        self.below().facts()
-    }
-
-    /// See [`Medium::accessible`].
-    #[inline]
-    fn accessible(&self) -> u64 {
-        self.below().accessible()
-    }
-
-    /// See [`Medium::costs`].
-    fn costs(&self) -> Costs {
-        self.below().costs()
-    }
-
-    /// See [`Medium::forked`].
-    #[inline]
-    fn forked(&self) -> bool {
-        self.below().forked()
-    }
-
-    /// See [`Medium::refuses`].
-    #[inline]
-    fn refuses(&self) -> bool {
-        self.below().refuses()
-    }
-
-    /// See [`Medium::sync`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::sync`].
-    fn sync(&self) -> io::Result<()> {
-        self.below().sync()
-    }
-
-    /// See [`Medium::admit`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::admit`].
-    #[inline]
-    fn admit(&self) -> io::Result<()> {
-        self.below().admit()
-    }
-
-    /// See [`Medium::acknowledge`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::acknowledge`].
-    #[inline]
-    fn acknowledge(&self) -> io::Result<()> {
-        self.below().acknowledge()
-    }
-
-    /// See [`Medium::settle`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::settle`].
-    fn settle(&self) -> io::Result<()> {
-        self.below().settle()
-    }
-
-    /// See [`Medium::reserve`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::reserve`].
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        self.below().reserve(at, len)
-    }
-
-    /// See [`Medium::reserved_to`].
-    fn reserved_to(&self, at: u64) -> u64 {
-        self.below().reserved_to(at)
-    }
-
-    /// See [`Medium::release`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::release`].
-    fn release(&self, at: u64, len: u64) -> io::Result<()> {
-        self.below().release(at, len)
-    }
-
-    /// See [`Medium::truncate`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Medium::truncate`].
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.below().truncate(len)
-    }
-
-    /// See [`Medium::space`].
-    fn space(&self) -> u64 {
-        self.below().space()
-    }
-
-    /// See [`Medium::load`].
-    #[inline]
-    fn load(&self, at: u64) -> u64 {
-        self.below().load(at)
-    }
-
-    /// See [`Medium::load_words`].
-    #[inline]
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        self.below().load_words(at, words);
-    }
-
-    /// See [`Medium::store`].
-    #[inline]
-    fn store(&self, at: u64, value: u64) {
-        self.below().store(at, value);
-    }
-
-    /// See [`Medium::store_pair`].
-    #[inline]
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        self.below().store_pair(at, pair);
-    }
+    passed_on!(by_default);
 
     /// See [`Medium::swap_pair`]. By default it is [`store_pair`](Self::store_pair), for layers that look at stores.
     #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
         self.store_pair(at, pair);
     }
-
-    /// See [`Medium::order`].
-    #[inline]
-    fn order(&self, step: Step) {
-        self.below().order(step);
-    }
-
-    /// See [`Medium::flush`].
-    #[inline]
-    fn flush(&self, at: u64, len: u64, step: Step) {
-        self.below().flush(at, len, step);
-    }
-
-    /// See [`Medium::fence`].
-    #[inline]
-    fn fence(&self, step: Step) {
-        self.below().fence(step);
-    }
-
-    /// See [`Medium::hint`].
-    #[inline]
-    fn hint(&self, at: u64, len: u64, hint: Hint) {
-        self.below().hint(at, len, hint);
-    }
 }
 
 impl<L: Layer> Medium for L {
-    fn facts(&self) -> Facts<'_> {
-        Layer::facts(self)
-    }
+    passed_on!(of_layer);
 
+    /// A layer is told of each load.
     #[inline]
-    fn accessible(&self) -> u64 {
-        Layer::accessible(self)
-    }
-
-    fn costs(&self) -> Costs {
-        Layer::costs(self)
-    }
-
-    #[inline]
-    fn forked(&self) -> bool {
-        Layer::forked(self)
-    }
-
-    #[inline]
-    fn refuses(&self) -> bool {
-        Layer::refuses(self)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Layer::sync(self)
-    }
-
-    #[inline]
-    fn admit(&self) -> io::Result<()> {
-        Layer::admit(self)
-    }
-
-    #[inline]
-    fn acknowledge(&self) -> io::Result<()> {
-        Layer::acknowledge(self)
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        Layer::settle(self)
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        Layer::reserve(self, at, len)
-    }
-
-    fn reserved_to(&self, at: u64) -> u64 {
-        Layer::reserved_to(self, at)
-    }
-
-    fn release(&self, at: u64, len: u64) -> io::Result<()> {
-        Layer::release(self, at, len)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        Layer::truncate(self, len)
-    }
-
-    fn space(&self) -> u64 {
-        Layer::space(self)
-    }
-
-    #[inline]
-    fn load(&self, at: u64) -> u64 {
-        Layer::load(self, at)
-    }
-
-    #[inline]
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        Layer::load_words(self, at, words);
-    }
-
-    #[inline]
-    fn store(&self, at: u64, value: u64) {
-        Layer::store(self, at, value);
-    }
-
-    #[inline]
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        Layer::store_pair(self, at, pair);
+    fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
+        None
     }
 
     #[inline]
@@ -283,100 +130,16 @@ impl<L: Layer> Medium for L {
         Layer::swap_pair(self, at, pair);
     }
 
-    #[inline]
-    fn order(&self, step: Step) {
-        Layer::order(self, step);
-    }
-
-    #[inline]
-    fn flush(&self, at: u64, len: u64, step: Step) {
-        Layer::flush(self, at, len, step);
-    }
-
-    #[inline]
-    fn fence(&self, step: Step) {
-        Layer::fence(self, step);
-    }
-
-    #[inline]
-    fn hint(&self, at: u64, len: u64, hint: Hint) {
-        Layer::hint(self, at, len, hint);
+    /// What is below a layer is not changed by others.
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
     }
 }
 
 /// A medium with several owners, to inspect it after the pool on it was closed. As `Arc<dyn Medium>`, a medium that is
 /// chosen at run time, at the cost of a call for each access.
 impl<M: Medium + ?Sized> Medium for Arc<M> {
-    fn facts(&self) -> Facts<'_> {
-        (**self).facts()
-    }
-
-    #[inline]
-    fn accessible(&self) -> u64 {
-        (**self).accessible()
-    }
-
-    fn costs(&self) -> Costs {
-        (**self).costs()
-    }
-
-    #[inline]
-    fn forked(&self) -> bool {
-        (**self).forked()
-    }
-
-    #[inline]
-    fn refuses(&self) -> bool {
-        (**self).refuses()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        (**self).sync()
-    }
-
-    #[inline]
-    fn admit(&self) -> io::Result<()> {
-        (**self).admit()
-    }
-
-    #[inline]
-    fn acknowledge(&self) -> io::Result<()> {
-        (**self).acknowledge()
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        (**self).settle()
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        (**self).reserve(at, len)
-    }
-
-    fn reserved_to(&self, at: u64) -> u64 {
-        (**self).reserved_to(at)
-    }
-
-    fn release(&self, at: u64, len: u64) -> io::Result<()> {
-        (**self).release(at, len)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        (**self).truncate(len)
-    }
-
-    fn space(&self) -> u64 {
-        (**self).space()
-    }
-
-    #[inline]
-    fn load(&self, at: u64) -> u64 {
-        (**self).load(at)
-    }
-
-    #[inline]
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        (**self).load_words(at, words);
-    }
+    passed_on!(of_owned);
 
     #[inline]
     fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
@@ -384,37 +147,12 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     }
 
     #[inline]
-    fn store(&self, at: u64, value: u64) {
-        (**self).store(at, value);
-    }
-
-    #[inline]
-    fn store_pair(&self, at: u64, pair: [u64; 2]) {
-        (**self).store_pair(at, pair);
-    }
-
-    #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
         (**self).swap_pair(at, pair);
     }
 
-    #[inline]
-    fn order(&self, step: Step) {
-        (**self).order(step);
-    }
-
-    #[inline]
-    fn flush(&self, at: u64, len: u64, step: Step) {
-        (**self).flush(at, len, step);
-    }
-
-    #[inline]
-    fn fence(&self, step: Step) {
-        (**self).fence(step);
-    }
-
-    #[inline]
-    fn hint(&self, at: u64, len: u64, hint: Hint) {
-        (**self).hint(at, len, hint);
+    /// What has several owners is not changed by one.
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
     }
 }

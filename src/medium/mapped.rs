@@ -4,8 +4,8 @@
 //! system call, and the domain is `Power`. Everywhere else the words live in the page cache (or in tmpfs), which
 //! outlives the process but not the machine. There flush and fence cost nothing, because they would achieve nothing.
 //!
-//! What Linux does with a mapping is in `mapped/linux.rs`; what other systems do, in `mapped/elsewhere.rs`: the same names
-//! in the same order.
+//! What Linux does with a mapping is in `mapped/linux.rs`; what other systems do, in `mapped/elsewhere.rs`. Both
+//! have the same names in the same order.
 
 mod anew;
 #[cfg(target_os = "linux")]

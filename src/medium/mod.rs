@@ -41,9 +41,9 @@ pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{Reach, is_unborn, sync_name};
 #[cfg(feature = "crash")]
-pub(crate) use sim::{Choice, Options as LineOptions, number_thread};
+pub(crate) use sim::{Choice, Event, Line, Options as LineOptions, number_thread};
 #[cfg(feature = "crash")]
-pub use sim::{Event, Line, Model, Sim};
+pub use sim::{Model, Sim};
 pub use slowed::Slowed;
 pub use view::View;
 
@@ -147,6 +147,7 @@ impl<'m> Facts<'m> {
 
 /// What will become of the bytes that a [hint](Medium::hint) names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hint {
     /// The lines are about to be read.
     Soon,
@@ -167,7 +168,8 @@ pub enum Hint {
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
 /// read *from* a medium is validated before it is used; the implementations still check bounds.
 ///
-/// A medium that changes a few things about another one is a [`Layer`].
+/// No method has a default, so that a wrapper that forgets one does not compile. A later version may add methods: a
+/// program that changes a few things about a medium of the crate implements [`Layer`], whose methods all have defaults.
 ///
 /// # Panics
 ///
@@ -193,10 +195,7 @@ pub trait Medium: Send + Sync + 'static {
     /// what an open after a crash stores stays in the memory of this process.
     ///
     /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
-    #[inline]
-    fn refuses(&self) -> bool {
-        self.forked()
-    }
+    fn refuses(&self) -> bool;
 
     /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///
@@ -225,9 +224,7 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Says how changes wait for the disk from now on. False if the medium has no journal.
     #[doc(hidden)]
-    fn set_journal(&mut self, _mode: Journal) -> bool {
-        false
-    }
+    fn set_journal(&mut self, mode: Journal) -> bool;
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
     /// opened without further work.
@@ -253,9 +250,7 @@ pub trait Medium: Send + Sync + 'static {
     /// gap, as far as the medium knows; `at` if it does not.
     ///
     /// This may take as long as it takes to read all of them.
-    fn reserved_to(&self, at: u64) -> u64 {
-        at
-    }
+    fn reserved_to(&self, at: u64) -> u64;
 
     /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
     /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they
@@ -290,7 +285,7 @@ pub trait Medium: Send + Sync + 'static {
     /// The word at `at`.
     fn load(&self, at: u64) -> u64;
 
-    /// The words from `at` on, each as [`load`](Self::load) gives it; [`load_each`] does just that.
+    /// The words from `at` on, each as [`load`](Self::load) gives it.
     fn load_words(&self, at: u64, words: &mut [u64]);
 
     /// `count` words from `at` on where they lie, to be read only: each as [`load`](Self::load) gives it. `None` if
@@ -299,10 +294,7 @@ pub trait Medium: Send + Sync + 'static {
     /// # Panics
     ///
     /// As `load` does, if they are not all accessible.
-    #[inline]
-    fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
-        None
-    }
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]>;
 
     /// Replaces the word at `at`. It is certainly durable only after a flush and a fence, and may be durable at any
     /// time from now on.
@@ -313,10 +305,7 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Does the same with the CPU's instruction that compares and swaps sixteen bytes, on a medium that tells the two
     /// apart.
-    #[inline]
-    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.store_pair(at, pair);
-    }
+    fn swap_pair(&self, at: u64, pair: [u64; 2]);
 
     /// Earlier stores are not seen after later ones, and within a line they do not become durable after later ones.
     fn order(&self, step: Step);
@@ -333,7 +322,7 @@ pub trait Medium: Send + Sync + 'static {
 
 /// [`Medium::load_words`] for a medium that has nothing faster than one [`load`](Medium::load) after the other.
 #[inline]
-pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
+pub(crate) fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
 }
 
@@ -342,7 +331,7 @@ pub fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u64]) {
 /// # Errors
 ///
 /// [`io::ErrorKind::OutOfMemory`] if the range ends beyond.
-pub fn end_within(at: u64, len: u64, most: u64) -> io::Result<u64> {
+pub(crate) fn end_within(at: u64, len: u64, most: u64) -> io::Result<u64> {
     let end = at.checked_add(len).filter(|&end| end <= most);
     end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "the medium cannot become so long while it is open"))
 }

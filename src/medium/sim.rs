@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The content of one line.
-pub type Line = [u64; 8];
+pub(crate) type Line = [u64; 8];
 
 /// Which stores of a line may be kept without which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Model {
     /// Total store order: x86-64.
     Tso,
@@ -34,7 +35,7 @@ pub enum Model {
 
 /// An operation on the medium.
 #[derive(Debug, Clone, Copy)]
-pub enum Event {
+pub(crate) enum Event {
     /// A store of one word.
     Store {
         /// Offset of the word.

@@ -4,6 +4,7 @@
 ///
 /// It is chosen when a tree is created, and written to the pool: [`Pool::tree_with`](crate::Pool::tree_with).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IndexKind {
     /// In DRAM: nothing above the leaves is flushed. An orderly close stores it, and after a crash it is rebuilt from
     /// the leaves.

@@ -18,10 +18,17 @@
 //!
 //! A pin may end on another thread than the one where it began. A reader that never unpins (a forgotten iterator) keeps
 //! everything retired from ripening until the tree is closed.
+//!
+//! The guards of `crossbeam-epoch` would not do. A guard belongs to a thread, all collections of a process have one
+//! clock by default, and what is deferred runs when some thread pins; here a pin moves between threads with an
+//! iterator, each tree has a clock of its own that readers of others do not hold up, and a change that finds no space
+//! must know at once which items are ripe, and whether readers keep more. What ripens here are offsets in a pool,
+//! which must be given back before it is closed: not boxes that whichever thread comes by may free at any later time.
 
 use crate::delay::delay;
-use crate::shards::{Shard, Sharded, shard};
+use crate::shards::{Sharded, shard};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sequentially_consistent};
+use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -61,7 +68,7 @@ const LIGHT: u64 = HEAVY / 64;
 
 /// The epochs of one tree, and the items that were retired in them.
 pub(crate) struct Epochs<T> {
-    clock: Shard<Clock>,
+    clock: CachePadded<Clock>,
     /// Pins of even and of odd epochs.
     readers: Sharded<[AtomicU64; 2]>,
     retired: Mutex<Retired<T>>,
@@ -120,7 +127,7 @@ pub(crate) struct Pin<'e> {
 impl<T> Epochs<T> {
     pub(crate) fn new() -> Self {
         let retired = Retired { items: VecDeque::new(), weight: 0, awaited: 0, giving: 0 };
-        Self { clock: Shard::default(), readers: Sharded::default(), retired: Mutex::new(retired) }
+        Self { clock: CachePadded::default(), readers: Sharded::default(), retired: Mutex::new(retired) }
     }
 
     /// Pins the current epoch.
@@ -132,7 +139,7 @@ impl<T> Epochs<T> {
     /// Pins the current epoch. The pin is counted in this shard.
     #[inline]
     pub(super) fn pin_in(&self, shard: usize) -> Pin<'_> {
-        let clock = &self.clock.0;
+        let clock = &*self.clock;
         let mut epoch = clock.now.load(Ordering::Relaxed);
         let since = epoch;
         loop {
@@ -155,7 +162,7 @@ impl<T> Epochs<T> {
     /// that are ripe.
     pub(crate) fn retire(&self, items: impl IntoIterator<Item = (T, u64)>) -> Ripe<'_, T> {
         let mut retired = self.retired.lock();
-        let now = self.clock.0.now.load(Ordering::Relaxed);
+        let now = self.clock.now.load(Ordering::Relaxed);
         for (item, weight) in items {
             retired.items.push_back((now, item));
             retired.weight = retired.weight.saturating_add(weight.max(LIGHT));
@@ -177,7 +184,7 @@ impl<T> Epochs<T> {
     }
 
     fn ripen(&self, retired: &mut Retired<T>, grace: u64) -> Ripe<'_, T> {
-        let clock = &self.clock.0;
+        let clock = &*self.clock;
         retired.weight = 0;
         // This comes before the look at the counts: a reader that is not seen to have left then sees that it is awaited
         // (see `leave`).
@@ -205,7 +212,7 @@ impl<T> Epochs<T> {
         let ends = self.readers.iter().all(|pins| of_last(pins) == 0);
         delay();
         if ends {
-            self.clock.0.now.store(now + 1, Ordering::SeqCst);
+            self.clock.now.store(now + 1, Ordering::SeqCst);
         }
         ends
     }

@@ -21,8 +21,8 @@ use crate::medium::Medium;
 use crate::pool::epochs::Staying;
 use crate::pool::roots::Root;
 use crate::pool::{OpenTree, PoolState, catalog};
-use crate::shards::Shard;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, asymmetric, fence, sequentially_consistent};
+use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) struct Instants {
     /// Whether frozen leaves take more memory than they may.
     is_over: AtomicBool,
     /// Bytes of memory that frozen leaves take. Changes write to it, and all of them read `newest`: not in one line.
-    memory: Shard<AtomicU64>,
+    memory: CachePadded<AtomicU64>,
     limit: u64,
     open: Mutex<Open>,
 }
@@ -80,7 +80,7 @@ impl Instants {
         Self {
             newest: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            memory: Shard(AtomicU64::new(0)),
+            memory: CachePadded::new(AtomicU64::new(0)),
             limit,
             open: Mutex::new(open),
         }
@@ -111,14 +111,14 @@ impl Instants {
 
     /// Notes that a frozen leaf takes so many bytes of memory.
     pub(crate) fn took(&self, bytes: u64) {
-        if self.memory.0.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
+        if self.memory.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
             self.is_over.store(true, Ordering::Relaxed);
         }
     }
 
     /// Notes that so many bytes are free again.
     pub(crate) fn gave_back(&self, bytes: u64) {
-        self.memory.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether frozen leaves take more memory than they may.
@@ -292,7 +292,7 @@ impl<M: Medium> PoolState<M> {
         let open = self.instants.open.lock();
         Snapshots {
             open: open.snapshots.values().filter(|snapshot| !snapshot.is_moment).count() as u64,
-            memory: self.instants.memory.0.load(Ordering::Relaxed),
+            memory: self.instants.memory.load(Ordering::Relaxed),
             expired: open.expired,
         }
     }
@@ -321,7 +321,7 @@ impl<M: Medium> PoolState<M> {
     #[cold]
     fn expire(&self, more: u64) {
         self.give_up(|instants, open| {
-            while instants.memory.0.load(Ordering::Relaxed).saturating_add(more) > instants.limit
+            while instants.memory.load(Ordering::Relaxed).saturating_add(more) > instants.limit
                 && let Some(instant) = open.oldest_moment().or_else(|| open.snapshots.keys().next().copied())
             {
                 open.expire(instant);

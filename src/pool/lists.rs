@@ -16,8 +16,9 @@ use super::segments::{SegmentKind, Segments};
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
-use crate::shards::{Shard, shard};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, spin_loop, yield_now};
+use crate::shards::shard;
+use crate::sync::{AtomicBool, AtomicU64, Backoff, Ordering};
+use crossbeam_utils::CachePadded;
 
 /// The number of lists.
 const COUNT: usize = if cfg!(bristlecone_loom) { 1 } else { 7 };
@@ -31,8 +32,6 @@ const MOST: usize = PER_LINE * LINES as usize;
 const IN_EXTENT: u64 = 255;
 /// The tree to which the extents of lists belong: none has this number.
 const NOBODY: u16 = NO_TREE;
-/// How often a thread looks for a free list before it yields.
-const SPINS: usize = 100;
 
 /// No pool ever comes to this sequence.
 const LAST: u64 = 1 << 54;
@@ -79,7 +78,7 @@ struct Place {
 
 /// All lists of a pool.
 pub(crate) struct Lists {
-    places: [Shard<Place>; COUNT],
+    places: [CachePadded<Place>; COUNT],
     /// Whether the superblock says that there may be live lists.
     is_declared: AtomicBool,
 }
@@ -204,8 +203,8 @@ impl Live {
 impl Lists {
     /// The lists of a pool.
     pub(crate) fn open<M: Medium>(m: &M) -> Self {
-        let places: [Shard<Place>; COUNT] = Default::default();
-        for (list, Shard(place)) in places.iter().enumerate() {
+        let places: [CachePadded<Place>; COUNT] = Default::default();
+        for (list, place) in places.iter().enumerate() {
             let lines = (list_at(list)..).step_by(LINE as usize).take(LINES as usize);
             // L2: also lines of a list that did not count.
             let last = lines.map(|line| tag_at(m, line).sequence()).max();
@@ -216,8 +215,9 @@ impl Lists {
 
     /// Takes a list, and waits until one is free. A thread that has one waits for nothing.
     fn take(&self) -> Taken<'_> {
+        let backoff = Backoff::new();
         for tries in 0.. {
-            let (number, Shard(place)) = {
+            let (number, place) = {
                 let number = (shard() + tries) % COUNT;
                 (number, &self.places[number])
             };
@@ -225,7 +225,7 @@ impl Lists {
             if is_free && place.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Taken { place, at: list_at(number) };
             }
-            if tries % SPINS == SPINS - 1 || cfg!(bristlecone_loom) { yield_now() } else { spin_loop() }
+            backoff.snooze();
         }
         unreachable!("the loop does not end")
     }
@@ -456,7 +456,7 @@ mod tests {
             let pool = open(m).unwrap();
             assert_eq!(pool.medium().load(place), before);
             assert!(!tag_at(&pool.state.medium, list_at(0)).is_live());
-            let next = pool.state.lists.places[0].0.sequence.load(Ordering::Relaxed);
+            let next = pool.state.lists.places[0].sequence.load(Ordering::Relaxed);
             assert!((0..8).all(|line| tag_at(&pool.state.medium, list_at(0) + line * LINE).sequence() <= next));
         }
     }

@@ -14,10 +14,11 @@ use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::kind::Kind;
 use crate::medium::{Mapped, Medium};
+use crate::node::Keys;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::{KeyOf, Table, TreeKeysOf, interval, tree_in, with_prefix};
-use crate::tree::{Form, Item, LeafEntries, TreeKeys, TreeNode, TreeState};
+use crate::tree::{Form, Item, LeafEntries, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -216,10 +217,10 @@ impl<M: Medium> Snapshot<M> {
         &self,
         tree: &TreeState<N, M>,
         kind: Kind,
-        (unread, from_left): (<N::Keys as TreeKeys>::Unread, bool),
+        (unread, from_left): (<N::Keys as Keys>::Unread, bool),
         entries: &mut LeafEntries<N::Keys>,
         items: &mut Vec<Item<N::Keys>>,
-    ) -> Result<Option<<N::Keys as TreeKeys>::Unread>, Fault> {
+    ) -> Result<Option<<N::Keys as Keys>::Unread>, Fault> {
         // Begun before the leaf is read, and no longer needed when its entries are copied.
         let reading = tree.reading();
         self.pool.owned()?;

@@ -9,6 +9,7 @@
 //! If nobody locks the word again, the sleepers find that out by themselves: each sleep is limited to a time that is
 //! never much longer than the thread has already waited.
 
+use crossbeam_utils::CachePadded;
 use parking_lot_core::{DEFAULT_PARK_TOKEN, ParkResult, UnparkToken, park, unpark_one};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,12 +27,9 @@ const GROUPS: usize = 64;
 /// Tells a sleeper that it was handed the lock.
 const HANDED_OVER: UnparkToken = UnparkToken(1);
 
-/// In lines of its own: every thread that locks reads it, and nobody writes to it as long as nobody waits long.
-#[repr(align(128))]
-struct Sleepers(AtomicU32);
-
-/// The number of threads that sleep or are about to.
-static SLEEPERS: Sleepers = Sleepers(AtomicU32::new(0));
+/// The number of threads that sleep or are about to. In lines of its own: every thread that locks reads it, and nobody
+/// writes to it as long as nobody waits long.
+static SLEEPERS: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
 /// Words that share one clock.
 struct Group {
@@ -54,7 +52,7 @@ fn now() -> u64 {
 /// Whether any thread sleeps for any word. A thread that is just about to sleep may be missed.
 #[inline(always)]
 pub(crate) fn anyone_sleeps() -> bool {
-    SLEEPERS.0.load(Ordering::Relaxed) != 0
+    SLEEPERS.load(Ordering::Relaxed) != 0
 }
 
 /// A thread that waits for a word.
@@ -75,12 +73,12 @@ impl Sleep {
         if group.sleepers.fetch_add(1, Ordering::Relaxed) == 0 {
             group.due.store(now() + SLICE.as_nanos() as u64, Ordering::Relaxed);
         }
-        SLEEPERS.0.fetch_add(1, Ordering::SeqCst);
+        SLEEPERS.fetch_add(1, Ordering::SeqCst);
         // SAFETY: the address is that of the caller's word, which nobody else uses as a key. The callbacks that run
         // under the queue's lock neither panic nor park.
         let result =
             unsafe { park(word, is_locked, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, Some(Instant::now() + longest)) };
-        SLEEPERS.0.fetch_sub(1, Ordering::Relaxed);
+        SLEEPERS.fetch_sub(1, Ordering::Relaxed);
         group.sleepers.fetch_sub(1, Ordering::Relaxed);
         result == ParkResult::Unparked(HANDED_OVER)
     }

@@ -6,8 +6,9 @@ mod tests;
 use super::Transaction;
 use crate::error::Result;
 use crate::medium::{Mapped, Medium};
+use crate::node::Keys;
 use crate::table::{Table, TreeKeysOf, decode};
-use crate::tree::{Cursor, ScanStep, TreeKeys};
+use crate::tree::{Cursor, ScanStep};
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -29,7 +30,7 @@ impl<'x, 't, T: Table<M>, M: Medium> Scan<'x, 't, T, M> {
     pub(super) fn new(
         transaction: &'x mut Transaction<'t, M>,
         (table, part): (&'t T, usize),
-        unread: Option<<TreeKeysOf<T, M> as TreeKeys>::Unread>,
+        unread: Option<<TreeKeysOf<T, M> as Keys>::Unread>,
     ) -> Self {
         Self { transaction, table, part, cursor: Cursor::new(unread) }
     }

@@ -1,7 +1,6 @@
 //! Replacing a whole chain at once: bulk load and clear.
 
 use super::directory::Directory;
-use super::keys::TreeKeys;
 use super::{TreeNode, TreeState};
 use crate::chain::{self, Chain};
 use crate::delay::{Validation, delay, is_left_out};
@@ -86,10 +85,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let mut draft = Draft::new(&self.leaves);
         let mut chunk: Vec<Pair<N>> = Vec::with_capacity(Self::FILL);
         let mut tail = Vec::new();
-        let mut fence = N::Keys::first_fence();
+        let mut fence = FenceOf::<N>::default();
         for pair in entries {
             let pair = pair?;
-            if chunk.last().is_some_and(|(last, _)| !N::Keys::ascend(last, &pair.0)) || !tail.is_empty() {
+            if chunk.last().is_some_and(|(last, _)| *last >= pair.0) || !tail.is_empty() {
                 return Err(ErrorKind::Unsorted { position: draft.entries }.into());
             }
             draft.entries += 1;

@@ -2,12 +2,11 @@
 
 use super::describe::describe;
 use super::directory::Directory;
-use super::keys::TreeKeys;
 use super::{TreeNode, TreeState, checks};
 use crate::chain::{Chain, Links, Nodes};
 use crate::error::{Broken, Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Checked, IndexKind};
+use crate::node::{Checked, IndexKind, Keys};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
@@ -121,7 +120,7 @@ type Named = Vec<(u64, u64)>;
 
 /// Checks the chain of a tree's leaves. Returns what it has in use, and the leaves that an index knows, if the chain is
 /// whole.
-fn walk<K: TreeKeys, M: Medium>(
+fn walk<K: Keys, M: Medium>(
     pool: &PoolState<M>,
     root: Root,
     chain: &dyn Nodes<K>,

@@ -1,9 +1,9 @@
-//! The checks that this program has: what checks a tree is compiled for each layout, so a program has only the checks of
-//! the layouts that it names, beside some that every program has.
+//! The checks that this program has: what checks a tree is compiled for each layout, so a program has only the checks
+//! of the layouts that it names, beside some that every program has.
 //!
 //! ```text
-//!   every program     the defaults, and the published layouts with linear, circular, sentinel and copied nodes, each in
-//!                     the size of its paper
+//!   every program     the defaults, and the published layouts with linear, circular, sentinel and copied nodes, each
+//!                     in the size of its paper
 //!   + named           what the program opened as a tree, or named: since then, until it ends, whatever pool it is in
 //! ```
 //!
@@ -66,7 +66,7 @@ fn check<N: TreeNode, M: Medium>(pool: &Arc<PoolState<M>>, root: Root, index: In
 }
 
 impl<M: Medium> Pool<M> {
-    /// Names a layout of nodes, so that [`check`](Self::check) knows it from now on, in this process and on this medium.
+    /// Names a layout of nodes, so that [`check`](Self::check) knows it from now on, in this process, on this medium.
     ///
     /// Opening a tree does the same. So this is for programs that check trees that they never open, and for what looks
     /// before a pool is open: [`open_after_power_loss`](crate::Options::open_after_power_loss).

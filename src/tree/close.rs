@@ -12,7 +12,6 @@
 //! reads the head, and the extent stays until the next close, which knows all nodes or copies them.
 
 use super::directory::Directory;
-use super::keys::TreeKeys;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;

@@ -5,7 +5,6 @@
 
 use super::Form;
 use super::directory::Directory;
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::renew::WithLeft;
 use super::replace::Left;
@@ -15,7 +14,7 @@ use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, Node, OneLine, RefOf, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Keys, NoLess, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
@@ -136,7 +135,7 @@ impl<N: TreeNode, M: Medium> Drop for Closed<'_, N, M> {
 /// Records of a leaf that were copied. When this is dropped, the copies that no slot will point to are given back.
 struct Copies<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    /// Entries, and their new values. Whoever lets slots point to the copies takes them out before.
+    /// Entries, and their new values. They are taken out before slots point to the copies.
     made: Vec<(Entry, u64)>,
     bytes: u64,
     /// Whether there may be more to copy.

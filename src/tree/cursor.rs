@@ -2,7 +2,6 @@
 //! write there, entry by entry: a step takes the time of a search, whatever was read or written before.
 
 use super::interval::Interval;
-use super::keys::TreeKeys;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
 use super::{Form, LeafEntries, TreeNode};
@@ -38,7 +37,7 @@ struct Ready<K: Keys> {
     many: usize,
 }
 
-impl<K: TreeKeys> Cursor<K> {
+impl<K: Keys> Cursor<K> {
     pub(crate) fn new(unread: Option<K::Unread>) -> Self {
         let ready = || Ready { items: VecDeque::new(), many: 1 };
         Self { unread: unread.map(Interval::of), front: None, back: None, ready: [ready(), ready()] }

@@ -1,6 +1,5 @@
 //! Intervals of keys as transactions keep them, whatever the keys are.
 
-use super::keys::TreeKeys;
 use crate::node::Keys;
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
@@ -27,7 +26,7 @@ pub(super) fn before<Q: ?Sized, K: Borrow<Q>>(end: Option<&K>) -> (Bound<&Q>, Bo
     (Bound::Unbounded, end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.borrow())))
 }
 
-impl<K: TreeKeys> Interval<K> {
+impl<K: Keys> Interval<K> {
     pub(super) fn of(unread: K::Unread) -> Self {
         let (from, to) = K::into_ends(unread);
         Self { from, to }

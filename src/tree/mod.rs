@@ -18,7 +18,6 @@ mod finger;
 mod foreign;
 mod form;
 mod interval;
-mod keys;
 mod len;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod many;
@@ -59,7 +58,6 @@ pub(crate) use cursor::{Cursor, Step as ScanStep};
 pub(crate) use extend::{Group, in_batches};
 pub use form::{Form, KeyBytes};
 pub(crate) use form::{Part, Sink, Source};
-pub(crate) use keys::TreeKeys;
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;

@@ -13,29 +13,29 @@
 //! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever
 //! other threads do, a key that is not where its slot says is damage.
 
-use super::{Form, TreeKeys};
+use super::Form;
 use crate::error::{Broken, Fault};
 use crate::kind::Kind;
 use crate::medium::Medium;
-use crate::node::Entry;
+use crate::node::{Entry, Keys};
 use crate::pool::records::Reading;
 use crate::raw::Raw;
 
 /// What is known of the entries of a leaf that was read.
-pub(crate) struct Bounds<K: TreeKeys> {
+pub(crate) struct Bounds<K: Keys> {
     /// Where the leaf begins and ends.
     pub(super) edges: K::Edges,
     /// One bit for each entry whose head alone does not tell whether it is in order.
     close: u64,
 }
 
-impl<K: TreeKeys> Default for Bounds<K> {
+impl<K: Keys> Default for Bounds<K> {
     fn default() -> Self {
         Self { edges: K::Edges::default(), close: 0 }
     }
 }
 
-impl<K: TreeKeys> Bounds<K> {
+impl<K: Keys> Bounds<K> {
     /// Notes what the entries are, once the edges were noted.
     #[inline]
     pub(super) fn note(&mut self, entries: &[Entry]) {
@@ -50,18 +50,18 @@ impl<K: TreeKeys> Bounds<K> {
 }
 
 /// Entries of a leaf that was read.
-pub(crate) struct LeafEntries<K: TreeKeys> {
+pub(crate) struct LeafEntries<K: Keys> {
     pub(super) entries: Vec<Entry>,
     pub(super) bounds: Bounds<K>,
 }
 
-impl<K: TreeKeys> Default for LeafEntries<K> {
+impl<K: Keys> Default for LeafEntries<K> {
     fn default() -> Self {
         Self { entries: Vec::new(), bounds: Bounds::default() }
     }
 }
 
-impl<K: TreeKeys> LeafEntries<K> {
+impl<K: Keys> LeafEntries<K> {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -73,21 +73,21 @@ impl<K: TreeKeys> LeafEntries<K> {
 }
 
 /// An entry among those of its leaf.
-pub(crate) struct Spot<'l, K: TreeKeys> {
+pub(crate) struct Spot<'l, K: Keys> {
     entries: &'l [Entry],
     i: usize,
     of: &'l Bounds<K>,
 }
 
-impl<K: TreeKeys> Clone for Spot<'_, K> {
+impl<K: Keys> Clone for Spot<'_, K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K: TreeKeys> Copy for Spot<'_, K> {}
+impl<K: Keys> Copy for Spot<'_, K> {}
 
-impl<K: TreeKeys> Spot<'_, K> {
+impl<K: Keys> Spot<'_, K> {
     #[inline]
     pub(crate) fn entry(self) -> Entry {
         self.entries[self.i]

@@ -2,12 +2,11 @@
 //! have.
 
 use super::interval::Interval;
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Unread, no_less};
 use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
-use crate::node::Keys;
+use crate::node::{Keys, NoLess};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
 use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
@@ -45,7 +44,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         // The tail of a tree of words holds at most the key MAX.
         let filled = if N::Keys::tail_fence().is_some() { leaves.saturating_sub(1) } else { leaves };
         let slots = (chain.blocks().len() == 1).then(|| filled.max(1) as f64 * N::SLOTS as f64);
-        let Tallies { splits, merges, retries, waits } = &chain.tally.0;
+        let Tallies { splits, merges, retries, waits } = &*chain.tally;
         Measured {
             tree: TreeMetrics {
                 name: self.name(),

@@ -2,7 +2,7 @@
 
 use super::node::OwnedOf;
 use super::search::Seen;
-use super::{LeafEntries, PTree, TreeKeys, TreeNode, TreeState};
+use super::{LeafEntries, PTree, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Broken, Fault, Result};

@@ -1,7 +1,6 @@
 //! Ranges, forwards and backwards, one leaf at a time.
 
 use super::directory::Directory;
-use super::keys::{NoLess, TreeKeys};
 use super::order::{Bounds, Spot};
 use super::scratch::Scratch;
 use super::{TreeNode, TreeState};
@@ -10,7 +9,7 @@ use crate::delay::delay;
 use crate::error::Broken;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, Node, RefOf};
+use crate::node::{Entry, Keys, NoLess, Node, RefOf};
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
@@ -85,7 +84,7 @@ impl Ahead {
 }
 
 type KeyOf<N> = <<N as Node>::Keys as Keys>::Key;
-pub(super) type Unread<N> = <<N as Node>::Keys as TreeKeys>::Unread;
+pub(super) type Unread<N> = <<N as Node>::Keys as Keys>::Unread;
 pub(super) type Edges<N> = <<N as Node>::Keys as Keys>::Edges;
 
 /// A leaf that was read.
@@ -121,7 +120,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
 /// The interval between two bounds; `None` if it is empty.
 #[inline]
-fn interval<K: TreeKeys>(start: Bound<&K::Key>, end: Bound<&K::Key>) -> Option<K::Unread> {
+fn interval<K: Keys>(start: Bound<&K::Key>, end: Bound<&K::Key>) -> Option<K::Unread> {
     let from = match start {
         Bound::Unbounded => K::into_ends(K::everything()).0,
         Bound::Included(key) => key.to_owned(),

@@ -1,6 +1,5 @@
 //! Removing all entries of an interval, leaf by leaf.
 
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{PTree, Range, TreeNode, TreeState};
 use crate::chain::Locked;
@@ -8,7 +7,7 @@ use crate::chain::Locked;
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, SplitInPlace, WordNode};
+use crate::node::{Entry, Keys, NoLess, SplitInPlace, WordNode};
 use std::ops::RangeBounds;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {

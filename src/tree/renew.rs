@@ -1,7 +1,6 @@
 //! Leaves that only ever grow: new leaves replace one that has no room, or one that is nearly empty.
 
 use super::directory::Directory;
-use super::keys::TreeKeys;
 use super::range::Unread;
 use super::remove_range::Taken;
 use super::replace::{Left, parts};
@@ -9,7 +8,7 @@ use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Entry, Renew, WordNode};
+use crate::node::{Entry, Keys, Renew, WordNode};
 
 /// A leaf, and what points to it.
 pub(super) type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);

@@ -90,8 +90,8 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         }
         self.point(&mut left, new.at);
         match (&beyond, &right) {
-            (None, Some(_)) => leaves.tally.0.splits.add_one(),
-            (Some(_), None) => leaves.tally.0.merges.add_one(),
+            (None, Some(_)) => leaves.tally.splits.add_one(),
+            (Some(_), None) => leaves.tally.merges.add_one(),
             _ => {}
         }
         leaves.free(old);

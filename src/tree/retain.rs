@@ -3,7 +3,7 @@
 use super::range::Unread;
 use super::remove_range::FollowUp;
 use super::search::Seen;
-use super::{Change, Form, LeafEntries, PTree, Spot, TreeKeys, TreeNode, TreeState};
+use super::{Change, Form, LeafEntries, PTree, Spot, TreeNode, TreeState};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};

@@ -1,7 +1,6 @@
 //! Finding the leaf of a key, for readers and for writers.
 
 use super::directory::Directory;
-use super::keys::{NoLess, TreeKeys};
 use super::range::{Edges, Unread, no_less};
 use super::{LeafEntries, Range, TreeNode, TreeState};
 use crate::chain::{Locked, Met, View};
@@ -10,7 +9,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Entry, LOW, RangeOf, RefOf, Side};
+use crate::node::{Entry, Keys, LOW, NoLess, RangeOf, RefOf, Side};
 
 /// A leaf, and the version under which something was seen in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +53,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         at: u64,
         range: RangeOf<N>,
-        least: &mut <N::Keys as TreeKeys>::Least,
+        least: &mut <N::Keys as Keys>::Least,
     ) -> Result<Option<Side>, Broken> {
         let side = self.leaves.side(at, range, key)?;
         if side == Side::Within {
@@ -140,7 +139,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     #[cold]
     fn find_owner(&self, key: RefOf<'_, N>, read: &mut dyn FnMut(&View<'_, N>)) -> Result<(), Broken> {
         let mut lost = 0;
-        let retries = &self.leaves.tally.0.retries;
+        let retries = &self.leaves.tally.retries;
         // The first look, which brought the read here, was one at its leaf, if the index knows that.
         let mut is_disturbed = true;
         'again: while lost < PATIENCE {

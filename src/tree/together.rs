@@ -2,7 +2,6 @@
 //! words change, and at last the leaves are unlocked.
 
 use super::directory::Directory;
-use super::keys::{NoLess, TreeKeys};
 use super::node::OwnedOf;
 use super::range::{Edges, Unread, no_less};
 use super::writes::{Write, Writes};
@@ -13,7 +12,7 @@ use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{Defer, Entry, Keys, RefOf, Side};
+use crate::node::{Defer, Entry, Keys, NoLess, RefOf, Side};
 use std::collections::BTreeMap;
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.

@@ -1,7 +1,7 @@
 //! Where a transaction that removes entries has left none.
 
 use super::interval::{Interval, before, is_before, up_to};
-use super::keys::TreeKeys;
+use crate::node::Keys;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,12 +11,12 @@ use std::ops::Bound;
 ///
 /// A transaction that takes the first entry of a range again and again would otherwise pass over all that it has taken
 /// before. The intervals are disjoint, and do not touch.
-pub(super) struct Voids<K: TreeKeys> {
+pub(super) struct Voids<K: Keys> {
     /// Where they end, by where they begin.
     ends: BTreeMap<K::Owned, Option<K::Owned>>,
 }
 
-impl<K: TreeKeys> Voids<K> {
+impl<K: Keys> Voids<K> {
     pub(super) fn new() -> Self {
         Self { ends: BTreeMap::new() }
     }

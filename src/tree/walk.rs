@@ -4,12 +4,11 @@
 //! headers are read in the order in which they lie, on all cores, and then the chain is followed in memory. Following
 //! it in the pool would wait for each leaf.
 
-use super::keys::TreeKeys;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
-use crate::node::NEXT;
+use crate::node::{Keys, NEXT};
 use crate::pool::segments::{Places, SegmentKind};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::num::NonZero;

@@ -343,7 +343,7 @@ impl Value for Longest {
         Ok(Self)
     }
 
-    fn view<'v>(encoded: Raw<&'v [u8]>) -> u64 {
+    fn view<'v>(encoded: Raw<&'v [u8]>) -> Self::View<'v> {
         encoded.word()
     }
 }

@@ -136,6 +136,7 @@ pub(crate) fn journal_name(journal: Journal) -> String {
             let (unit, scale) = TIMES.iter().rev().find(fits).unwrap_or(&TIMES[0]);
             format!("{}{unit}", time / u128::from(*scale))
         }
+        journal => unreachable!("no argument means {journal:?}"),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{InnerOps, WordNode};
-use crate::sync::spin_loop;
+use crate::sync::Backoff;
 
 /// Failed tries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;
@@ -68,11 +68,12 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// As `descend`, for a thread that changes the index while no other thread does. A node may still be locked, by
     /// another thread that makes the first touch.
     pub(super) fn find(&self, top: Top, level: u16, key: u64) -> Result<u64, Broken> {
+        let backoff = Backoff::new();
         loop {
             if let Some(at) = self.descend(top, level, key)? {
                 return Ok(at);
             }
-            spin_loop();
+            backoff.snooze();
         }
     }
 

@@ -156,8 +156,9 @@ pub(super) fn settle<F: Disk>(
 mod tests {
     use super::super::frame::{Form, Mark};
     use super::super::header::{Epoch, REGION};
-    use super::super::sim::{Fate, Random, SimDisk};
+    use super::super::sim::{Fate, SimDisk};
     use super::*;
+    use crate::random::Random;
     use std::sync::Arc;
 
     const UUID: [u64; 2] = [7, 8];

@@ -80,6 +80,7 @@ use std::time::Duration;
 /// Other threads see a change before it is on the disk, also with [`Each`](Self::Each): a thread that must not act upon
 /// what a loss of power may take back calls `sync` first. (This is *buffered durable linearizability*.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Journal {
     /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a
     /// call that might have changed something and has not, if what others have changed is not on the disk yet.

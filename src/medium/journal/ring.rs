@@ -13,6 +13,7 @@ use super::head;
 use super::header::Seat;
 use super::rule::{Rule, holds};
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
+use crossbeam_utils::CachePadded;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -60,10 +61,6 @@ pub(super) fn cells(words: usize) -> u64 {
     (words.saturating_sub(head::WORDS) / CELL) as u64
 }
 
-/// A word in a cache line of its own.
-#[repr(align(64))]
-struct Alone(AtomicU64);
-
 /// What appending to the ring came to.
 #[must_use]
 pub(super) enum Appended {
@@ -95,9 +92,9 @@ pub(super) struct Ring<R> {
     /// One less than the number of cells.
     mask: u64,
     /// The next position.
-    next: Alone,
+    next: CachePadded<AtomicU64>,
     /// Positions below this one have a cell to fill.
-    room: Alone,
+    room: CachePadded<AtomicU64>,
     /// All positions below this one are in the log, and on the disk.
     synced: AtomicU64,
     /// No position from here on is filled.
@@ -126,7 +123,7 @@ impl<R: Memory> Ring<R> {
     pub(super) fn new(memory: R, nonce: u64, synced: u64, next: u64) -> Self {
         let cells = cells(memory.words().len());
         assert!(cells.is_power_of_two(), "the number of cells is a power of two");
-        let alone = |value| Alone(AtomicU64::new(value));
+        let alone = |value| CachePadded::new(AtomicU64::new(value));
         let held = Arc::new(Cells { memory, nonce });
         Self {
             now: AtomicPtr::new(Arc::as_ptr(&held).cast_mut()),
@@ -171,7 +168,7 @@ impl<R: Memory> Ring<R> {
         self.limit_to(0);
         // A thread that takes a position after this finds the limit. One that has taken its position before may find
         // it, too, and waits until the next limit.
-        let first = self.next.0.fetch_add(0, Ordering::AcqRel) & !CLOSED;
+        let first = self.next.fetch_add(0, Ordering::AcqRel) & !CLOSED;
         self.limit_to(first);
         first
     }
@@ -203,7 +200,7 @@ impl<R: Memory> Ring<R> {
     /// The next position that will be taken.
     #[inline]
     pub(super) fn next(&self) -> u64 {
-        self.next.0.load(Ordering::Acquire) & !CLOSED
+        self.next.load(Ordering::Acquire) & !CLOSED
     }
 
     /// All positions below this one are on the disk.
@@ -216,7 +213,7 @@ impl<R: Memory> Ring<R> {
     pub(super) fn set_synced(&self, position: u64) {
         self.synced.store(position, Ordering::Release);
         let room = (position + self.cells()).min(self.limit.load(Ordering::Relaxed));
-        self.room.0.store(room, Ordering::Release);
+        self.room.store(room, Ordering::Release);
     }
 
     /// Says so to the next process, too, of the log with this salt (J24).
@@ -229,7 +226,7 @@ impl<R: Memory> Ring<R> {
     /// Whether a position's cell is free.
     #[inline]
     pub(super) fn has_room(&self, position: u64) -> bool {
-        position < self.room.0.load(Ordering::Acquire)
+        position < self.room.load(Ordering::Acquire)
     }
 
     /// Whether an eighth of the ring ends at a position.
@@ -242,7 +239,7 @@ impl<R: Memory> Ring<R> {
     #[inline]
     pub(super) fn append(&self, entry: Entry, load: impl Fn(u64) -> u64) -> Appended {
         // After the stores, before they are read again (J1).
-        let position = self.next.0.fetch_add(1, Ordering::AcqRel);
+        let position = self.next.fetch_add(1, Ordering::AcqRel);
         if position & CLOSED != 0 {
             return Appended::Dropped;
         }
@@ -288,7 +285,7 @@ impl<R: Memory> Ring<R> {
 
     /// Drops whatever is appended from now on. Called once.
     pub(super) fn close(&self) {
-        self.next.0.fetch_add(CLOSED, Ordering::AcqRel);
+        self.next.fetch_add(CLOSED, Ordering::AcqRel);
     }
 
     /// Fills the cell of a position without an end, as a thread does that is killed meanwhile.
@@ -306,7 +303,7 @@ impl<R: Memory> Ring<R> {
     /// Takes a position, as a thread does that fills its cell late, or is killed before.
     #[cfg(test)]
     pub(super) fn take_position(&self) -> u64 {
-        self.next.0.fetch_add(1, Ordering::AcqRel)
+        self.next.fetch_add(1, Ordering::AcqRel)
     }
 }
 

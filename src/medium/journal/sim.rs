@@ -4,6 +4,7 @@ use super::disk::Disk;
 use super::head::Owner;
 use super::header::Seat;
 use super::ring::Memory;
+use crate::random::Random;
 use crate::sync::AtomicU64;
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -15,29 +16,6 @@ use std::sync::atomic::{AtomicU64 as Counter, Ordering};
 
 /// What a disk writes whole or not at all.
 const SECTOR: u64 = 512;
-
-/// Random numbers, from a seed.
-#[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 thread_local! {
     static LOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };

@@ -8,8 +8,9 @@ use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
 use super::open::{self, Opening};
 use super::rule::{Rule, alone, leave_out};
-use super::sim::{Fate, Random, SimDisk, SimMemory};
+use super::sim::{Fate, SimDisk, SimMemory};
 use crate::error::ErrorKind;
+use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 

@@ -12,15 +12,16 @@ use super::marker::{Marker, PLACE};
 use super::open::{self, Opening};
 use super::ring::Memory;
 use super::rule::{Rule, alone, leave_out};
-use super::sim::{Fate, Random, SimDisk, SimMemory, look_on, moment};
+use super::sim::{Fate, SimDisk, SimMemory, look_on, moment};
 use crate::crash::history::{History, Op};
 use crate::crash::record::Repeated;
 use crate::crash::tree_type::{Checkable, TREE, TreeType};
 use crate::crash::verify::{Entries, Failure, POOL, guarded, of_tree, options, same};
 use crate::crash::{KeyShape, Two, Values};
 use crate::medium::any::Any;
-use crate::medium::{Costs, Domain, Dram, Facts, Hint, Medium, Step, end_within, load_each};
+use crate::medium::{Costs, Domain, Dram, Facts, Hint, Journal, Medium, Step, end_within, load_each};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
+use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -102,6 +103,26 @@ impl Medium for OnDisk {
 
     fn forked(&self) -> bool {
         false
+    }
+
+    fn refuses(&self) -> bool {
+        self.forked()
+    }
+
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        at
+    }
+
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.store_pair(at, pair);
+    }
+
+    fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
+        None
     }
 
     fn sync(&self) -> io::Result<()> {

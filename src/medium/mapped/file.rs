@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mapping {
     /// For reading and writing, under an exclusive lock.
     Write,

@@ -14,31 +14,31 @@ use crate::node::BlockAt;
 use std::cmp::Ordering;
 
 /// Offset of the word of layout, skip, and length of the fence key.
-pub(super) const META: u64 = 8;
+pub(in crate::node) const META: u64 = 8;
 /// Offset of the fence key, or of the word that points to its record.
-pub(super) const FENCE: u64 = 16;
+pub(in crate::node) const FENCE: u64 = 16;
 /// The greatest length of a fence key in the header.
-pub(super) const INLINE: usize = 48;
+pub(in crate::node) const INLINE: usize = 48;
 
 /// The tag of the layout.
-pub(super) const LAYOUT: u16 = 64;
+pub(in crate::node) const LAYOUT: u16 = 64;
 
 /// The word of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Meta {
+pub(in crate::node) struct Meta {
     /// How many bytes of keys the heads of the leaf skip. The fence key has as many.
-    pub(super) skip: usize,
+    pub(in crate::node) skip: usize,
     /// The length of the fence key.
-    pub(super) len: usize,
+    pub(in crate::node) len: usize,
 }
 
 impl Meta {
-    pub(super) fn word(self) -> u64 {
+    pub(in crate::node) fn word(self) -> u64 {
         u64::from(LAYOUT) | (self.skip as u64) << 16 | (self.len as u64) << 32
     }
 
     #[inline]
-    pub(super) fn of(word: u64) -> Self {
+    pub(in crate::node) fn of(word: u64) -> Self {
         Self { skip: (word >> 16) as u16 as usize, len: (word >> 32) as usize }
     }
 }
@@ -46,7 +46,7 @@ impl Meta {
 /// The header of a leaf.
 impl<M: Medium> BlockAt<'_, M> {
     #[inline]
-    pub(super) fn meta(self) -> Meta {
+    pub(in crate::node) fn meta(self) -> Meta {
         Meta::of(self.load(META))
     }
 
@@ -89,14 +89,14 @@ impl<M: Medium> BlockAt<'_, M> {
     }
 
     /// The fence key of a leaf.
-    pub(super) fn fence_key(self) -> Vec<u8> {
+    pub(in crate::node) fn fence_key(self) -> Vec<u8> {
         self.with_fence(<[u8]>::to_vec)
     }
 
     /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share
     /// these first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys
     /// come into the leaf later.
-    pub(super) fn head(self, skip: usize, key: &[u8]) -> u64 {
+    pub(in crate::node) fn head(self, skip: usize, key: &[u8]) -> u64 {
         self.with_fence(|fence| match fence.get(..skip) {
             Some(prefix) => head(key, prefix),
             // Damage.
@@ -105,14 +105,14 @@ impl<M: Medium> BlockAt<'_, M> {
     }
 
     /// The head of the key of a record.
-    pub(super) fn head_of(self, skip: usize, record: u64) -> u64 {
+    pub(in crate::node) fn head_of(self, skip: usize, record: u64) -> u64 {
         self.head(skip, &self.pool.key_of(record))
     }
 }
 
 /// The head of a key in a leaf whose heads skip the bytes of `prefix`.
 #[inline]
-pub(super) fn head(key: &[u8], prefix: &[u8]) -> u64 {
+pub(in crate::node) fn head(key: &[u8], prefix: &[u8]) -> u64 {
     match prefix_order(key, prefix) {
         Ordering::Less => 0,
         Ordering::Equal => crate::byte_key::head(key, prefix.len()),

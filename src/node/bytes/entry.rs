@@ -28,20 +28,20 @@ pub(crate) fn reference(at: u64, hash: u64) -> Result<u64, Fault> {
 
 /// The top sixteen bits of the references to keys with this hash.
 #[inline]
-pub(super) fn tag(hash: u64) -> u64 {
+pub(in crate::node) fn tag(hash: u64) -> u64 {
     let print = (hash >> 56).max(1);
     print << 8 | hash >> 48 & 0xff
 }
 
 /// The fingerprint in a reference.
 #[inline]
-pub(super) fn print(reference: u64) -> u8 {
+pub(in crate::node) fn print(reference: u64) -> u8 {
     (reference >> 56) as u8
 }
 
 /// The home line that a tag names, of this many.
 #[inline]
-pub(super) fn home(tag: u64, lines: usize) -> usize {
+pub(in crate::node) fn home(tag: u64, lines: usize) -> usize {
     ((tag & 0xff) as usize * lines) >> 8
 }
 

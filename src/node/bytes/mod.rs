@@ -13,8 +13,7 @@
 
 pub(crate) mod access;
 pub(crate) mod entry;
-pub(crate) mod keys;
-mod range;
+pub(super) mod range;
 mod sort;
 
 use crate::byte_key::ByteKey;
@@ -26,11 +25,9 @@ use crate::node::layout::{Checked, Layout, New, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted;
-use crate::node::{BlockAt, Entry, NEXT, Node, NodeAt, PER_LINE, SLOT};
+use crate::node::{BlockAt, ByteFence, ByteSpan, ByteStrings, Entry, NEXT, Node, NodeAt, PER_LINE, SLOT};
 use access::{LAYOUT, META};
 use entry::{home, print, record, tag};
-pub use keys::ByteStrings;
-pub(crate) use keys::{ByteEdges, ByteFence, ByteSpan};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a

@@ -14,40 +14,40 @@ const UNIFORM: u64 = 1 << 62;
 const LAGS: u64 = 1 << 63;
 
 impl ByteRange {
-    pub(super) fn new(skip: usize, first: bool, last: bool, uniform: bool) -> Self {
+    pub(in crate::node) fn new(skip: usize, first: bool, last: bool, uniform: bool) -> Self {
         let flag = |bit, is_set| if is_set { bit } else { 0 };
         Self(skip as u64 | flag(FIRST, first) | flag(LAST, last) | flag(UNIFORM, uniform))
     }
 
-    pub(super) fn from_word(word: u64) -> Self {
+    pub(in crate::node) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    pub(super) fn word(self) -> u64 {
+    pub(in crate::node) fn word(self) -> u64 {
         self.0
     }
 
     /// How many bytes of keys the heads of the leaf skip.
     #[inline]
-    pub(super) fn skip(self) -> usize {
+    pub(in crate::node) fn skip(self) -> usize {
         self.0 as u16 as usize
     }
 
     /// Whether the leaf owns the start of all keys.
     #[inline]
-    pub(super) fn is_first(self) -> bool {
+    pub(in crate::node) fn is_first(self) -> bool {
         self.0 & FIRST != 0
     }
 
     /// Whether the leaf owns the end of all keys.
     #[inline]
-    pub(super) fn is_last(self) -> bool {
+    pub(in crate::node) fn is_last(self) -> bool {
         self.0 & LAST != 0
     }
 
     /// Whether all keys that the leaf owns begin with the bytes that its heads skip.
     #[inline]
-    pub(super) fn is_uniform(self) -> bool {
+    pub(in crate::node) fn is_uniform(self) -> bool {
         self.0 & UNIFORM != 0
     }
 
@@ -58,7 +58,7 @@ impl ByteRange {
         self.0 & LAGS != 0
     }
 
-    pub(super) fn lagging(self, lags: bool) -> Self {
+    pub(in crate::node) fn lagging(self, lags: bool) -> Self {
         Self(if lags { self.0 | LAGS } else { self.0 & !LAGS })
     }
 }

@@ -1,9 +1,9 @@
 //! The entries of a leaf in the order of their keys: by their heads, and where heads are equal, by their records.
 
 use super::entry::record;
-use super::keys::ByteSpan;
 use crate::arch::simd;
 use crate::medium::Medium;
+use crate::node::ByteSpan;
 use crate::node::fingerprints::{Slots, each};
 use crate::node::unsorted::Pairs;
 use crate::node::{BlockAt, Entry};

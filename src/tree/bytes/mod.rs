@@ -1,7 +1,6 @@
 //! Trees whose keys are byte strings: what they do differently.
 
 mod directory;
-mod keys;
 mod recover;
 
 use super::walk::Leaves;

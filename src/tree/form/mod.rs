@@ -11,11 +11,11 @@ pub use key_bytes::KeyBytes;
 
 use super::part::{AnyPart, PartOf};
 use super::values::Written;
-use super::{TreeKeys, TreeNode, TreeState};
+use super::{TreeNode, TreeState};
 use crate::error::Fault;
 use crate::kind::Kind;
 use crate::medium::Medium;
-use crate::node::{Defer, Entry};
+use crate::node::{Defer, Entry, Keys};
 use crate::pool::records::Reading;
 use crate::raw::Raw;
 use std::borrow::Borrow;
@@ -23,7 +23,7 @@ use std::borrow::Borrow;
 /// Whether keys are words ([`Words`](crate::node::Words)) or byte strings ([`ByteStrings`](crate::node::ByteStrings)).
 ///
 /// Sealed.
-pub trait Form: TreeKeys {
+pub trait Form: Keys {
     /// An encoded key on its way into the tree: `u64`, or [`KeyBytes`].
     type Encoded<'k>: Sink + Borrow<Self::Key>;
 

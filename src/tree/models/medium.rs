@@ -1,6 +1,6 @@
 //! A medium for loom. Only the words of nodes are modelled, and only from the moment at which threads race.
 
-use crate::medium::{Costs, Facts, Hint, Medium, Step, end_within};
+use crate::medium::{Costs, Facts, Hint, Journal, Medium, Step, end_within};
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 use std::sync::OnceLock;
@@ -54,6 +54,28 @@ impl Medium for Few {
 
     fn forked(&self) -> bool {
         false
+    }
+
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.forked()
+    }
+
+    fn set_journal(&mut self, _mode: Journal) -> bool {
+        false
+    }
+
+    fn reserved_to(&self, at: u64) -> u64 {
+        at
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.store_pair(at, pair);
+    }
+
+    fn lend(&self, _at: u64, _count: usize) -> Option<&[Plain]> {
+        None
     }
 
     fn sync(&self) -> io::Result<()> {

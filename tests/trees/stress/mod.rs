@@ -10,7 +10,7 @@ mod starving;
 mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::medium::{Facts, Layer, Medium, Step, load_each};
+use bristlecone::medium::{Facts, Layer, Medium, Step};
 use bristlecone::{Options, PTree, Pool, WordNode};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -76,7 +76,7 @@ impl Layer for Jittery {
     }
 
     fn load_words(&self, at: u64, words: &mut [u64]) {
-        load_each(self, at, words);
+        words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = Layer::load(self, at));
     }
 
     fn store(&self, at: u64, value: u64) {

@@ -1,12 +1,19 @@
 //! What keys are: words, or byte strings. Chains and trees are the same for both; this is what differs.
 
-use super::{BlockAt, Entry, KeyRange, LOW};
+mod bytes;
+mod words;
+
+use super::{BlockAt, Entry};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::pool::access::Access;
 use crate::pool::records::Records;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+
+pub use bytes::ByteStrings;
+pub(crate) use bytes::{ByteFence, ByteSpan};
+pub use words::Words;
 
 /// How a key lies to the keys that a node owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +25,9 @@ pub enum Side {
     /// It is greater than all of them.
     Right,
 }
+
+/// Reading a leaf has left no less to read.
+pub struct NoLess;
 
 /// What the keys of nodes are.
 ///
@@ -37,8 +47,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// An interval of keys.
     type Span<'k>: Copy;
 
-    /// The lower fence key of a node that is about to be made.
-    type Fence;
+    /// The lower fence key of a node that is about to be made. The default: of the first leaf of a chain.
+    type Fence: Default;
 
     /// The lower fence key of a node that is about to be made, ready to be stored.
     type Low<'l>: Copy;
@@ -167,164 +177,87 @@ pub trait Keys: Send + Sync + Sized + 'static {
 
     /// Gives back the record of a node's fence key, if there is one. Nothing leads to the node any longer.
     fn free_fence(node: BlockAt<'_, impl Medium>, records: Option<&Records>);
-}
 
-/// Keys are words.
-#[derive(Debug, Default)]
-pub struct Words;
+    // What iterators, bulk loads and checks of a tree need to know in addition.
 
-impl Keys for Words {
-    type Key = u64;
-    type Owned = u64;
-    type Ref<'k> = u64;
-    /// The first and the last key.
-    type Span<'k> = (u64, u64);
-    type Fence = u64;
-    type Low<'l> = u64;
-    type Range = KeyRange;
-    /// The first and the last key that the leaf owns.
-    type Edges = (u64, u64);
+    /// The interval that an iterator has not read yet.
+    type Unread: Clone;
 
-    const ALL: (u64, u64) = (0, u64::MAX);
+    /// Whether the names of leaves ascend along a chain.
+    const NAMES_ASCEND: bool;
 
-    const HAS_RECORDS: bool = false;
-    const MARKS_LAG: bool = false;
+    /// Whether the separators with these names, which may be any words, ascend.
+    fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool;
 
-    fn lagging(range: KeyRange, _lags: bool) -> KeyRange {
-        range
-    }
+    /// The record of the fence key of a leaf; 0 if it has none.
+    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64;
 
-    #[inline(always)]
-    fn as_ref(&key: &u64) -> u64 {
-        key
-    }
+    /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
+    type Least: Default;
 
-    #[inline(always)]
-    fn key_in_slot((key, _): Entry) -> Option<u64> {
-        Some(key)
-    }
+    /// Whether the leaf `node`, which owns `range`, begins at the least fence key or to the right of it. Its right
+    /// neighbour must begin to the right of it, and `least` then says so.
+    fn ascends_from(node: BlockAt<'_, impl Medium>, range: Self::Range, least: &mut Self::Least) -> bool;
 
-    #[inline(always)]
-    fn entry(_node: BlockAt<'_, impl Medium>, _range: KeyRange, key: u64, value: u64) -> Entry {
-        (key, value)
-    }
+    /// All keys.
+    fn everything() -> Self::Unread;
 
-    fn position(_pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize {
-        entries.partition_point(|entry| entry.0 < new.0)
-    }
+    /// The interval as one for a search in a leaf.
+    fn span(unread: &Self::Unread) -> Self::Span<'_>;
 
-    fn border(_: BlockAt<'_, impl Medium>, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
-        entries[cut].0
-    }
+    /// The key whose owner is read next from the left.
+    fn first(unread: &Self::Unread) -> Self::Ref<'_>;
 
-    #[inline(always)]
-    fn range([low, width]: [u64; 2]) -> KeyRange {
-        KeyRange::from_parts(low, width)
-    }
+    /// The key whose owner is read next from the right.
+    fn last(unread: &Self::Unread) -> Self::Ref<'_>;
 
-    #[inline(always)]
-    fn words(range: KeyRange) -> [u64; 2] {
-        [range.low(), range.width()]
-    }
+    /// Checks the record of the fence key of a leaf, if it has one.
+    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
 
-    fn is_first(range: KeyRange) -> bool {
-        range.low() == 0
-    }
+    /// Prefetches the records of entries, if keys are in them.
+    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]);
 
-    /// The tail owns only MAX.
-    fn is_last(range: KeyRange) -> bool {
-        range.high() == u64::MAX
-    }
+    /// What is left of an interval once its first leaf was read, if there is less left than before. In a damaged tree,
+    /// the end of that leaf may not lie behind the start of the interval.
+    fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
 
-    fn is_tail(range: KeyRange) -> bool {
-        range.low() == u64::MAX
-    }
+    /// What is left of an interval once its last leaf was read. As [`beyond`](Self::beyond).
+    fn before(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
 
-    #[inline(always)]
-    fn side(
-        _node: BlockAt<'_, impl Medium>,
-        range: KeyRange,
-        _next: impl FnOnce() -> Result<Option<u64>, Broken>,
-        key: u64,
-    ) -> Result<Side, Broken> {
-        Ok(if range.contains(key) {
-            Side::Within
-        } else if key < range.low() {
-            Side::Left
-        } else {
-            Side::Right
-        })
-    }
+    /// The first key of an interval, and the first one behind it, if there is one.
+    fn into_ends(unread: Self::Unread) -> (Self::Owned, Option<Self::Owned>);
 
-    fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool {
-        right.load(LOW) > left.load(LOW)
-    }
+    /// The interval from one key on, up to another one, which is greater, or to the end.
+    fn from_ends(from: Self::Owned, to: Option<Self::Owned>) -> Self::Unread;
 
-    fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> KeyRange {
-        KeyRange::new(node.load(LOW), next.map_or(u64::MAX, |next| node.other(next).load(LOW)))
-    }
+    /// The next key behind a key, if there is one.
+    fn behind(key: &Self::Key) -> Option<Self::Owned>;
 
-    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
-        node.load(LOW)
-    }
+    /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies
+    /// between those of its left neighbour and of the edges.
+    fn close(edges: &Self::Edges, entries: &[Entry]) -> u64;
 
-    fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(u64) -> R) -> R {
-        read(node.load(LOW).wrapping_sub(1))
-    }
+    /// Whether an entry of a leaf with these edges has the head of its key.
+    fn has_head(edges: &Self::Edges, head: u64, key: &Self::Key) -> bool;
 
-    fn below(_node: BlockAt<'_, impl Medium>, range: KeyRange, &border: &u64) -> KeyRange {
-        KeyRange::new(range.low(), border)
-    }
+    /// Whether a key lies between these edges.
+    fn owns(edges: &Self::Edges, key: &Self::Key) -> bool;
 
-    fn above(_pool: Access<'_, impl Medium>, range: KeyRange, _next: Option<u64>, &border: &u64) -> KeyRange {
-        KeyRange::new(border, range.high())
-    }
+    /// The fence key of the tail, if chains have one.
+    fn tail_fence() -> Option<Self::Fence>;
 
-    fn joined(_node: BlockAt<'_, impl Medium>, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
-        KeyRange::new(range.low(), right.high())
-    }
+    /// Whether the tail owns a key.
+    fn is_of_tail(key: &Self::Owned) -> bool;
 
-    #[inline(always)]
-    fn within<'k>((from, to): Self::Span<'k>, range: KeyRange) -> Self::Span<'k> {
-        (from.max(range.low()), to.min(range.high().wrapping_sub(1)))
-    }
+    /// A fence key between the greatest key of a leaf and the first key of the next one.
+    fn fence(last: &Self::Owned, first: &Self::Owned) -> Self::Fence;
 
-    #[inline(always)]
-    fn note_edges(_node: BlockAt<'_, impl Medium>, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
-        *edges = (range.low(), range.high().wrapping_sub(1));
-    }
+    /// The fence key and the entries of a leaf as it stores them.
+    fn stored(fence: Self::Fence, pairs: Vec<(Self::Owned, u64)>) -> (Self::Fence, Vec<Entry>);
 
-    fn low(&(low, _): &(u64, u64)) -> u64 {
-        low
-    }
+    /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
 
-    fn floor<L>(leaves: &BTreeMap<u64, L>, key: u64) -> Option<&L> {
-        leaves.range(..=key).next_back().map(|(_, leaf)| leaf)
-    }
-
-    fn reaches(&(_, last): &(u64, u64), key: u64) -> bool {
-        last >= key
-    }
-
-    fn size_of_edges(_edges: &(u64, u64)) -> usize {
-        0
-    }
-
-    fn record(value: u64) -> u64 {
-        value
-    }
-
-    fn pointing_to(_value: u64, copy: u64) -> Option<u64> {
-        Some(copy)
-    }
-
-    fn fence_of(_node: BlockAt<'_, impl Medium>, range: KeyRange) -> u64 {
-        range.low()
-    }
-
-    fn place(_pool: Access<'_, impl Medium>, _records: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
-        Ok(*fence)
-    }
-
-    fn free_fence(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
+    /// The range of a leaf that begins at one fence key and ends at another, or at the end of all keys.
+    fn between(fence: &Self::Fence, next: Option<&Self::Fence>) -> Self::Range;
 }

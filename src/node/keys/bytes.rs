@@ -1,16 +1,21 @@
-//! Byte strings as the keys of a chain.
+//! Byte strings as the keys of a tree.
 
-use super::access::{self, FENCE, INLINE, META, Meta, separator_len};
-use super::entry::{moved, record};
-use super::range::ByteRange;
+use super::{Keys, NoLess, Side};
 use crate::byte_key::{self, ByteKey, common_prefix};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{BlockAt, Entry, Keys, Side};
+use crate::node::bytes::access::{self, FENCE, INLINE, META, Meta, separator_len};
+use crate::node::bytes::entry::{moved, record};
+use crate::node::bytes::range::ByteRange;
+use crate::node::{BlockAt, Entry};
 use crate::pool::access::Access;
 use crate::pool::records::Records;
+use crate::raw::KEY_MAX;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+
+/// Greater than every key.
+static END: [u8; KEY_MAX + 1] = [0xff; KEY_MAX + 1];
 
 /// Keys are byte strings.
 #[derive(Debug, Default)]
@@ -21,6 +26,13 @@ pub struct ByteStrings;
 pub struct ByteSpan<'k> {
     pub(crate) from: &'k [u8],
     pub(crate) to: Option<&'k [u8]>,
+}
+
+/// The strings from one on, up to another one or to the end, as an iterator keeps them.
+#[derive(Debug, Default, Clone)]
+pub struct UnreadBytes {
+    pub(crate) from: Vec<u8>,
+    pub(crate) to: Option<Vec<u8>>,
 }
 
 /// The fence keys of a leaf and of its right neighbour, and how many bytes of keys its heads skip.
@@ -67,13 +79,13 @@ pub struct ByteFence {
 /// A fence key that is ready to be stored: with its record if it does not fit into the header, or else 0.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteLow<'l> {
-    pub(super) fence: &'l ByteFence,
-    pub(super) record: u64,
+    pub(in crate::node) fence: &'l ByteFence,
+    pub(in crate::node) record: u64,
 }
 
 impl ByteLow<'_> {
     /// The words of the header behind `next`.
-    pub(super) fn words(self) -> [u64; 7] {
+    pub(in crate::node) fn words(self) -> [u64; 7] {
         let ByteFence { key, skip } = self.fence;
         let mut bytes = [[0; 8]; INLINE / 8];
         if self.record == 0 {
@@ -348,5 +360,142 @@ impl Keys for ByteStrings {
         {
             records.discard(node.pool.m, node.pool.segments, record);
         }
+    }
+
+    type Unread = UnreadBytes;
+    /// The fence key of the leaf to the left.
+    type Least = Option<Vec<u8>>;
+
+    const NAMES_ASCEND: bool = false;
+
+    fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
+        // 0 names the start of all keys, which is no fence key.
+        let fence = |&(name, _): &(u64, u64)| match name {
+            0 => Some(Vec::new()),
+            name => pool.is_leaf(name).then(|| pool.block(name).with_fence(<[u8]>::to_vec)),
+        };
+        let fences: Option<Vec<_>> = named.iter().map(fence).collect();
+        fences.is_some_and(|fences| fences.is_sorted_by(|a, b| a < b))
+    }
+
+    fn ascends_from(node: BlockAt<'_, impl Medium>, _range: ByteRange, least: &mut Option<Vec<u8>>) -> bool {
+        let fence = node.with_fence(<[u8]>::to_vec);
+        let ascends = least.as_ref().is_none_or(|left| *left < fence);
+        *least = Some(fence);
+        ascends
+    }
+
+    fn everything() -> UnreadBytes {
+        UnreadBytes::default()
+    }
+
+    fn span(UnreadBytes { from, to }: &UnreadBytes) -> ByteSpan<'_> {
+        ByteSpan { from, to: to.as_deref() }
+    }
+
+    fn first(unread: &UnreadBytes) -> ByteKey<'_> {
+        ByteKey::at(&unread.from)
+    }
+
+    fn last(unread: &UnreadBytes) -> ByteKey<'_> {
+        ByteKey::before(unread.to.as_deref().unwrap_or(&END))
+    }
+
+    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
+        node.check_fence()
+    }
+
+    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]) {
+        entries.iter().for_each(|entry| pool.prefetch_record(record(entry.1)));
+    }
+
+    fn beyond(mut unread: UnreadBytes, edges: &ByteEdges) -> Result<Option<UnreadBytes>, NoLess> {
+        let high = edges.high.as_ref().filter(|high| unread.to.as_ref().is_none_or(|to| *high < to));
+        let Some(high) = high else { return Ok(None) };
+        if *high <= unread.from {
+            return Err(NoLess);
+        }
+        high.clone_into(&mut unread.from);
+        Ok(Some(unread))
+    }
+
+    fn before(mut unread: UnreadBytes, edges: &ByteEdges) -> Result<Option<UnreadBytes>, NoLess> {
+        if edges.low <= unread.from {
+            return Ok(None);
+        }
+        if unread.to.as_ref().is_some_and(|to| edges.low >= *to) {
+            return Err(NoLess);
+        }
+        edges.low.clone_into(unread.to.get_or_insert_default());
+        Ok(Some(unread))
+    }
+
+    fn into_ends(UnreadBytes { from, to }: UnreadBytes) -> (Vec<u8>, Option<Vec<u8>>) {
+        (from, to)
+    }
+
+    fn from_ends(from: Vec<u8>, to: Option<Vec<u8>>) -> UnreadBytes {
+        UnreadBytes { from, to }
+    }
+
+    fn behind(key: &[u8]) -> Option<Vec<u8>> {
+        let mut behind = Vec::with_capacity(key.len() + 1);
+        behind.extend_from_slice(key);
+        behind.push(0);
+        Some(behind)
+    }
+
+    #[inline]
+    fn close(edges: &ByteEdges, entries: &[Entry]) -> u64 {
+        let equal =
+            entries.windows(2).zip(1..).fold(0, |equal, (pair, i)| equal | u64::from(pair[0].0 == pair[1].0) << i);
+        // Only these may lie beyond the edges.
+        let low = edges.head(&edges.low).unwrap_or(u64::MAX);
+        let high = edges.high.as_ref().map_or(u64::MAX, |high| edges.head(high).unwrap_or(0));
+        let first = entries.iter().take_while(|entry| entry.0 <= low).count();
+        let last = entries.iter().rev().take_while(|entry| entry.0 >= high).count();
+        let bits = |count: usize| (1 << count) - 1;
+        equal | bits(first) | bits(last) << (entries.len() - last)
+    }
+
+    #[inline(always)]
+    fn has_head(edges: &ByteEdges, head: u64, key: &[u8]) -> bool {
+        edges.has_head(key, head)
+    }
+
+    fn owns(ByteEdges { low, high, .. }: &ByteEdges, key: &[u8]) -> bool {
+        **low <= *key && high.as_ref().is_none_or(|high| *key < **high)
+    }
+
+    fn tail_fence() -> Option<ByteFence> {
+        None
+    }
+
+    fn is_of_tail(_key: &Vec<u8>) -> bool {
+        false
+    }
+
+    fn fence(last: &Vec<u8>, first: &Vec<u8>) -> ByteFence {
+        ByteFence { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
+    }
+
+    fn stored(fence: ByteFence, pairs: Vec<(Vec<u8>, u64)>) -> (ByteFence, Vec<Entry>) {
+        let (keys, references): (Vec<Vec<u8>>, Vec<u64>) = pairs.into_iter().unzip();
+        // The first leaf of a chain begins with the empty string.
+        let fence = if fence.key.is_empty() || keys.is_empty() { fence } else { fence.skipping(&keys) };
+        let entries = keys.iter().zip(references).map(|(key, reference)| (fence.head(key), reference)).collect();
+        (fence, entries)
+    }
+
+    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.fence_record()
+    }
+
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
+        (!leaves.is_empty()).then_some(None)
+    }
+
+    fn between(fence: &ByteFence, next: Option<&ByteFence>) -> ByteRange {
+        fence.range_to(next)
     }
 }

@@ -1,0 +1,278 @@
+//! Words as the keys of a tree.
+
+use super::{Keys, NoLess, Side};
+use crate::error::{Broken, Fault};
+use crate::medium::Medium;
+use crate::node::{BlockAt, Entry, KeyRange, LOW};
+use crate::pool::access::Access;
+use crate::pool::records::Records;
+use std::collections::BTreeMap;
+
+/// Keys are words.
+#[derive(Debug, Default)]
+pub struct Words;
+
+impl Keys for Words {
+    type Key = u64;
+    type Owned = u64;
+    type Ref<'k> = u64;
+    /// The first and the last key.
+    type Span<'k> = (u64, u64);
+    type Fence = u64;
+    type Low<'l> = u64;
+    type Range = KeyRange;
+    /// The first and the last key that the leaf owns.
+    type Edges = (u64, u64);
+
+    const ALL: (u64, u64) = (0, u64::MAX);
+
+    const HAS_RECORDS: bool = false;
+    const MARKS_LAG: bool = false;
+
+    fn lagging(range: KeyRange, _lags: bool) -> KeyRange {
+        range
+    }
+
+    #[inline(always)]
+    fn as_ref(&key: &u64) -> u64 {
+        key
+    }
+
+    #[inline(always)]
+    fn key_in_slot((key, _): Entry) -> Option<u64> {
+        Some(key)
+    }
+
+    #[inline(always)]
+    fn entry(_node: BlockAt<'_, impl Medium>, _range: KeyRange, key: u64, value: u64) -> Entry {
+        (key, value)
+    }
+
+    fn position(_pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize {
+        entries.partition_point(|entry| entry.0 < new.0)
+    }
+
+    fn border(_: BlockAt<'_, impl Medium>, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
+        entries[cut].0
+    }
+
+    #[inline(always)]
+    fn range([low, width]: [u64; 2]) -> KeyRange {
+        KeyRange::from_parts(low, width)
+    }
+
+    #[inline(always)]
+    fn words(range: KeyRange) -> [u64; 2] {
+        [range.low(), range.width()]
+    }
+
+    fn is_first(range: KeyRange) -> bool {
+        range.low() == 0
+    }
+
+    /// The tail owns only MAX.
+    fn is_last(range: KeyRange) -> bool {
+        range.high() == u64::MAX
+    }
+
+    fn is_tail(range: KeyRange) -> bool {
+        range.low() == u64::MAX
+    }
+
+    #[inline(always)]
+    fn side(
+        _node: BlockAt<'_, impl Medium>,
+        range: KeyRange,
+        _next: impl FnOnce() -> Result<Option<u64>, Broken>,
+        key: u64,
+    ) -> Result<Side, Broken> {
+        Ok(if range.contains(key) {
+            Side::Within
+        } else if key < range.low() {
+            Side::Left
+        } else {
+            Side::Right
+        })
+    }
+
+    fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool {
+        right.load(LOW) > left.load(LOW)
+    }
+
+    fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> KeyRange {
+        KeyRange::new(node.load(LOW), next.map_or(u64::MAX, |next| node.other(next).load(LOW)))
+    }
+
+    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.load(LOW)
+    }
+
+    fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(u64) -> R) -> R {
+        read(node.load(LOW).wrapping_sub(1))
+    }
+
+    fn below(_node: BlockAt<'_, impl Medium>, range: KeyRange, &border: &u64) -> KeyRange {
+        KeyRange::new(range.low(), border)
+    }
+
+    fn above(_pool: Access<'_, impl Medium>, range: KeyRange, _next: Option<u64>, &border: &u64) -> KeyRange {
+        KeyRange::new(border, range.high())
+    }
+
+    fn joined(_node: BlockAt<'_, impl Medium>, range: KeyRange, right: KeyRange, _next: Option<u64>) -> KeyRange {
+        KeyRange::new(range.low(), right.high())
+    }
+
+    #[inline(always)]
+    fn within<'k>((from, to): Self::Span<'k>, range: KeyRange) -> Self::Span<'k> {
+        (from.max(range.low()), to.min(range.high().wrapping_sub(1)))
+    }
+
+    #[inline(always)]
+    fn note_edges(_node: BlockAt<'_, impl Medium>, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
+        *edges = (range.low(), range.high().wrapping_sub(1));
+    }
+
+    fn low(&(low, _): &(u64, u64)) -> u64 {
+        low
+    }
+
+    fn floor<L>(leaves: &BTreeMap<u64, L>, key: u64) -> Option<&L> {
+        leaves.range(..=key).next_back().map(|(_, leaf)| leaf)
+    }
+
+    fn reaches(&(_, last): &(u64, u64), key: u64) -> bool {
+        last >= key
+    }
+
+    fn size_of_edges(_edges: &(u64, u64)) -> usize {
+        0
+    }
+
+    fn record(value: u64) -> u64 {
+        value
+    }
+
+    fn pointing_to(_value: u64, copy: u64) -> Option<u64> {
+        Some(copy)
+    }
+
+    fn fence_of(_node: BlockAt<'_, impl Medium>, range: KeyRange) -> u64 {
+        range.low()
+    }
+
+    fn place(_pool: Access<'_, impl Medium>, _records: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
+        Ok(*fence)
+    }
+
+    fn free_fence(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
+
+    /// The first and the last key.
+    type Unread = (u64, u64);
+    type Least = u64;
+
+    const NAMES_ASCEND: bool = true;
+
+    fn separators_ascend(_pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
+        named.is_sorted_by(|(a, _), (b, _)| a < b)
+    }
+
+    fn fence_record(_node: BlockAt<'_, impl Medium>) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn ascends_from(_node: BlockAt<'_, impl Medium>, range: KeyRange, least: &mut u64) -> bool {
+        let ascends = range.low() >= *least;
+        *least = range.low().saturating_add(1);
+        ascends
+    }
+
+    fn everything() -> (u64, u64) {
+        Self::ALL
+    }
+
+    #[inline(always)]
+    fn span(&unread: &(u64, u64)) -> (u64, u64) {
+        unread
+    }
+
+    #[inline(always)]
+    fn first(unread: &(u64, u64)) -> u64 {
+        unread.0
+    }
+
+    #[inline(always)]
+    fn last(unread: &(u64, u64)) -> u64 {
+        unread.1
+    }
+
+    #[inline(always)]
+    fn check_fence(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch_entries(_pool: Access<'_, impl Medium>, _entries: &[Entry]) {}
+
+    #[inline(always)]
+    fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
+        Ok((last < to).then(|| (last + 1, to)))
+    }
+
+    #[inline(always)]
+    fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
+        Ok((low > from).then(|| (from, low - 1)))
+    }
+
+    fn into_ends((from, to): (u64, u64)) -> (u64, Option<u64>) {
+        (from, to.checked_add(1))
+    }
+
+    fn from_ends(from: u64, to: Option<u64>) -> (u64, u64) {
+        (from, to.map_or(u64::MAX, |to| to - 1))
+    }
+
+    fn behind(key: &u64) -> Option<u64> {
+        key.checked_add(1)
+    }
+
+    /// The slots have all of each key.
+    #[inline(always)]
+    fn close(_edges: &(u64, u64), _entries: &[Entry]) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn has_head(_edges: &(u64, u64), head: u64, &key: &u64) -> bool {
+        head == key
+    }
+
+    fn owns(&(low, last): &(u64, u64), key: &u64) -> bool {
+        (low..=last).contains(key)
+    }
+
+    fn tail_fence() -> Option<u64> {
+        Some(u64::MAX)
+    }
+
+    fn is_of_tail(&key: &u64) -> bool {
+        key == u64::MAX
+    }
+
+    fn fence(_last: &u64, &first: &u64) -> u64 {
+        first
+    }
+
+    fn stored(fence: u64, pairs: Vec<(u64, u64)>) -> (u64, Vec<Entry>) {
+        (fence, pairs)
+    }
+
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
+        leaves.pop().filter(|&(low, _)| low == u64::MAX).map(|(_, tail)| Some(tail))
+    }
+
+    fn between(&low: &u64, next: Option<&u64>) -> KeyRange {
+        KeyRange::new(low, next.map_or(u64::MAX, |&next| next))
+    }
+}
