@@ -115,7 +115,7 @@ pub(crate) async fn run(path: &Path) -> Result<()> {
     Ok(task::spawn_blocking(|| pool.close()).await??)
 }
 
-#[allow(dead_code, reason = "tests/examples.rs has another one")]
+#[allow(dead_code, reason = "tests/repository/examples.rs has another one")]
 fn main() -> Result<()> {
     run(Path::new("cache.pool"))
 }

@@ -77,7 +77,7 @@ pub(crate) fn run(path: &Path) -> bristlecone::Result<()> {
     pool.close()
 }
 
-#[allow(dead_code, reason = "tests/examples.rs has another one")]
+#[allow(dead_code, reason = "tests/repository/examples.rs has another one")]
 fn main() -> bristlecone::Result<()> {
     run(Path::new("sessions.pool"))
 }

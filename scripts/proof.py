@@ -73,8 +73,8 @@ def crash_rows():
         command = f"env JSON=1 scripts/check crash {layout}"
         yield Row("crash", layout, short and Form(command, short), Form(command.replace("JSON=1", "JSON=1 EVERYTHING=1"), long),
                   COMMAND)
-    yield Row("crash", "compact and shrink", Form("cargo test --workspace --test compacting", 120),
-              Form("env BRISTLECONE_ROUNDS=200 cargo test --workspace --test compacting", 600), ("tests/compacting.rs",))
+    yield Row("crash", "compact and shrink", Form("cargo test --test trees compacting::", 120),
+              Form("env BRISTLECONE_ROUNDS=200 cargo test --test trees compacting::", 600), ("tests/trees/compacting.rs",))
     yield Row("crash", "steps left out", Form("scripts/check audit", 400), None, ("tests/audit", "docs/persist-audit.md"))
 
 
@@ -123,7 +123,7 @@ def rows():
     simple = [
         ("threads", "models", Form("scripts/check loom", 400), None, ()),
         ("faults", "system calls", Form("scripts/check faults", 120), Form("env FAULTS=all scripts/check faults", 700),
-         (*COMMAND, "cli/tests/faults.rs")),
+         (*COMMAND, "cli/tests/cli/faults.rs")),
         ("disks", "file systems that fill up", Form("scripts/check full-disk", 120), None,
          (*COMMAND, "scripts/full-disk.sh")),
         ("places", "rings, logs and bits", Form("scripts/check places", 240),

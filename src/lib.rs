@@ -187,8 +187,6 @@ mod random;
 mod raw;
 mod search;
 mod shards;
-#[cfg(all(feature = "crash", debug_assertions, not(test), not(bristlecone_loom)))]
-mod shared;
 mod snapshot;
 mod step;
 mod sync;

@@ -84,9 +84,15 @@ pub(crate) fn begun<S: TestedIndex>(index: S) -> (S, Model) {
 }
 
 pub(crate) fn built<S: TestedIndex>(index: S, lows: impl IntoIterator<Item = u64>) -> (S, Model) {
-    let model: Model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
+    let model = model_of(std::iter::once(0).chain(lows).collect());
     index.learn(&model);
     (index, model)
+}
+
+/// The model of an index with these separators. It takes no iterator: a map is compiled with a sort for each type of
+/// those.
+fn model_of(lows: Vec<u64>) -> Model {
+    lows.into_iter().map(|low| (low, leaf_of(low))).collect()
 }
 
 pub(crate) fn floor_in(model: &Model, key: u64) -> Option<u64> {
@@ -141,7 +147,7 @@ pub(crate) fn does_what_a_map_does<S: TestedIndex>(
             Op::Remove(low) => prop_assert_eq!(index.withdraw(low), remove_from(&mut model, low)),
             Op::Rebuild(low, count, step) => {
                 let lows = (0..u64::from(count)).map(|i| low + i * u64::from(step));
-                model = std::iter::once(0).chain(lows).map(|low| (low, leaf_of(low))).collect();
+                model = model_of(std::iter::once(0).chain(lows).collect());
                 index.learn(&model);
             }
             Op::Look(key) => prop_assert_eq!(index.floor(key), floor_in(&model, key)),
@@ -320,7 +326,7 @@ pub(crate) fn readers_never_miss_during_rebuilds<S: TestedIndex>(index: S, sixte
         if writer == 0 {
             let every = 1 + random.below(15);
             let lows = (0..keys).filter(|low| low % 16 == 0 || low % 16 == every);
-            index.learn(&lows.map(|low| (low, leaf_of(low))).collect());
+            index.learn(&model_of(lows.collect()));
         } else {
             for _ in 0..inserts {
                 let low = changing(keys, 1, random);

@@ -141,8 +141,8 @@ impl DiskFile {
         }))
     }
 
-    /// The file, for calls that tell no error of the disk: to map it, to read it, to ask what it is. `tests/steps.rs`
-    /// looks for others.
+    /// The file, for calls that tell no error of the disk: to map it, to read it, to ask what it is.
+    /// `tests/repository/steps.rs` looks for others.
     pub(crate) fn as_file(&self) -> &File {
         &self.0.file
     }

@@ -565,7 +565,6 @@ mod tests {
     use crate::papers::{Append, CircularPrinted, CowSip, Fingerprint, Logged, Versioned, crab};
     use crate::pool::{Compacted, Options, Pool};
     use crate::tree::PTree;
-    use std::collections::BTreeMap;
 
     fn options() -> Options {
         Pool::options().segment_size(4096)
@@ -589,17 +588,17 @@ mod tests {
         let pool = pool();
         let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
         (0..4000).for_each(|i| assert!(tree.insert(mixed(i) >> 52, i).is_ok()));
-        let model: BTreeMap<u64, u64> = tree.iter().filter(|&(key, _)| stays(key)).collect();
+        let stay: Vec<(u64, u64)> = tree.iter().filter(|&(key, _)| stays(key)).collect();
         (0..4096).filter(|&key| !stays(key)).for_each(|key| assert!(tree.remove(key).is_ok()));
         let before = pool.stat().used;
         let done = tree.compact().unwrap();
         let name = std::any::type_name::<N>();
         assert!(done.leaves > 0 && done.segments > 0, "{name}, {index:?}: {done:?}");
         assert!(pool.stat().used < before, "{name}, {index:?}");
-        assert!(tree.iter().eq(model.iter().map(|(&key, &value)| (key, value))), "{name}, {index:?}");
+        assert!(tree.iter().eq(stay.iter().copied()), "{name}, {index:?}");
         let report = tree.check();
         assert!(report.is_clean(), "{name}, {index:?}: {report:?}");
-        model.iter().for_each(|(&key, &value)| assert_eq!(tree.get(key), Some(value)));
+        stay.iter().for_each(|&(key, value)| assert_eq!(tree.get(key), Some(value)));
         // As after a kill, and as after a close.
         let crashed = options().open_on(holding(words_of(pool.medium()))).unwrap();
         let again: PTree<N, Any> = crashed.tree_with("t", index).unwrap();

@@ -130,6 +130,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         key: RefOf<'_, N>,
         mut read: impl FnMut(&View<'_, N>) -> R,
     ) -> Result<R, Broken> {
+        let mut result = None;
+        self.find_owner(key, &mut |view| result = Some(read(view)))?;
+        Ok(result.expect("the leaf was read"))
+    }
+
+    /// Reads in the leaf that owns the key, again until the last read was not torn. Compiled once for all reads.
+    #[cold]
+    fn find_owner(&self, key: RefOf<'_, N>, read: &mut dyn FnMut(&View<'_, N>)) -> Result<(), Broken> {
         let mut lost = 0;
         let retries = &self.leaves.tally.retries;
         // The first look, which brought the read here, was one at its leaf, if the index knows that.
@@ -151,9 +159,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                     if counts {
                         retries.add_one();
                     }
-                    let result = read(&view);
+                    read(&view);
                     if view.validate() {
-                        return Ok(result);
+                        return Ok(());
                     }
                     // Try the same leaf again, under a new version.
                     lost += 1;
@@ -175,7 +183,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         // Take the lock: a long read of a leaf that other threads keep writing to would never be consistent.
         self.leaves.may_touch(self.head())?;
         let leaf = self.try_lock_owner(key)?;
-        Ok(read(&leaf.view()))
+        read(&leaf.view());
+        Ok(())
     }
 
     /// Locks the leaf that owns the key.

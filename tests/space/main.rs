@@ -1,4 +1,4 @@
-//! Space: what pools take, what they give back, and that nothing is refused that fits.
+//! Space: what pools take, what they give back, and that nothing is refused that fits. And looking without writing.
 #![cfg(target_os = "linux")]
 
 mod addresses;
@@ -6,6 +6,7 @@ mod again;
 mod compact;
 mod damage;
 mod limits;
+mod looking;
 mod memory;
 mod owners;
 mod sizes;

@@ -4,6 +4,8 @@ mod bytes;
 mod catalog;
 #[cfg(feature = "crash")]
 mod clean;
+#[cfg(feature = "crash")]
+mod compacting;
 mod crafted_bytes;
 #[cfg(feature = "crash")]
 mod crash;
@@ -13,11 +15,14 @@ mod errors;
 mod filled;
 mod layouts;
 mod map;
+mod map_api;
 mod medium;
 mod model;
 mod names;
 mod own;
 mod persists;
+#[cfg(feature = "serde")]
+mod postcard;
 mod power_loss;
 mod records;
 mod snapshot;

@@ -1,15 +1,19 @@
 //! The command line, run as a user runs it.
 
 #[cfg(target_os = "linux")]
+mod faults;
+#[cfg(target_os = "linux")]
 mod journal;
 mod keys;
+#[cfg(unix)]
+mod kill;
 #[cfg(target_os = "linux")]
 mod looking;
 mod pools;
 mod ran;
 mod scratch;
 #[cfg(target_os = "linux")]
-#[path = "../../../tests/looking/still.rs"]
+#[path = "../../../tests/space/looking/still.rs"]
 mod still;
 mod trials;
 mod words;

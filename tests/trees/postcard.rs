@@ -1,5 +1,4 @@
 //! Values that serde knows, as bytes of postcard.
-#![cfg(feature = "serde")]
 
 use bristlecone::{ErrorKind, IndexKind, Map, OneLine, Pool, Postcard};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,6 @@
 //! `bristlecone kill` does most of it; `load` acknowledges lines, too, and has a test of its own.
 //!
 //! `KILL_ROUNDS` (default 12) sets the number of rounds.
-#![cfg(unix)]
 
 use bristlecone::{IndexKind, Map, OneLine, Pool, WordNode};
 use std::collections::BTreeMap;

@@ -3,7 +3,6 @@
 //! Every order point leaves a comment in the emitted assembly. So between two stores to the pool there must be such a
 //! comment, a fence, or a call; and no store may be wider than a word. This is exactly where published persistent trees
 //! were broken.
-#![cfg(all(target_arch = "x86_64", bristlecone_asm))]
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,6 @@
 //! Compacting and shrinking, cut at every point: and with each order, flush and fence of theirs left out.
-#![cfg(feature = "crash")]
 
-#[path = "trees/clean.rs"]
-mod clean;
-
+use super::clean::clean;
 use bristlecone::crash::{
     Campaign, Checkable, Control, ControlKind, History, KeyShape, Two, Values, compacting, compacting_inner,
 };
@@ -11,7 +8,6 @@ use bristlecone::lin;
 use bristlecone::medium::{Model, Step};
 use bristlecone::papers::{Append, Circular, CowSip, Fixed, crab};
 use bristlecone::{ByteLeaf, IndexKind, OneLine};
-use clean::clean;
 
 /// States per crash point.
 const LIMIT: usize = 24;

@@ -1,11 +1,11 @@
 //! The examples run, on a new pool and on the one that they left.
 
 #[cfg(feature = "serde")]
-#[path = "../examples/cache.rs"]
+#[path = "../../examples/cache.rs"]
 mod cache;
-#[path = "../examples/sessions.rs"]
+#[path = "../../examples/sessions.rs"]
 mod sessions;
-#[path = "../examples/timeseries.rs"]
+#[path = "../../examples/timeseries.rs"]
 mod timeseries;
 
 use std::fmt::Debug;

@@ -1,5 +1,4 @@
 //! Looking without writing: pools that are open for reading only, and figures about pools that are open.
-#![cfg(target_os = "linux")]
 
 mod killed;
 mod metrics;
@@ -8,18 +7,15 @@ mod places;
 mod refusals;
 mod still;
 
+use super::SPAWNING;
 use bristlecone::medium::Medium;
 use bristlecone::papers::{CddsTree, CircTree, CrabTree, LcbTree, NvTree};
 use bristlecone::{Error, IndexKind, Map, OneLine, Options, PTree, Pool, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLockReadGuard};
 use still::still;
-
-/// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its
-/// program, a new process has all files of this one open, including their locks.
-static SPAWNING: RwLock<()> = RwLock::new(());
 
 /// A directory of its own.
 struct Scratch {
@@ -51,10 +47,13 @@ fn child() -> Option<(PathBuf, String)> {
     Some((std::env::var_os(CHILD[0])?.into(), std::env::var(CHILD[1]).ok()?))
 }
 
-/// A command that runs a test of this program in another process. Held until it has started, nobody else opens a pool.
+/// A command that runs a test of this folder in another process. Held until it has started, nobody else opens a pool.
 fn apart(test: &str, pool: &Path, step: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD[0], pool).env(CHILD[1], step);
+    command
+        .args(["--exact", &format!("looking::{test}"), "--nocapture", "--test-threads=1"])
+        .env(CHILD[0], pool)
+        .env(CHILD[1], step);
     command
 }
 

@@ -6,7 +6,6 @@
 //!
 //! `FAULTS` says which faults are tried: `all`, or a number `n` for every `n`-th (default 64). The last test is the
 //! negative control.
-#![cfg(target_os = "linux")]
 
 use serde_json::json;
 use std::collections::BTreeMap;

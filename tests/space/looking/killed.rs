@@ -1,7 +1,7 @@
 //! Pools that `kill -9` has left are read as the next writer finds them.
 
 use super::places::ended;
-use super::{CHILD, SPAWNING, Scratch, Trees, apart, child, options, reading, still};
+use super::{CHILD, SPAWNING, Scratch, Trees, apart, child, filled, options, reading, still};
 use bristlecone::{Error, ErrorKind, Journal, Pool};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -49,6 +49,8 @@ fn killed(path: &Path, step: &str, after: Duration) {
 fn left(step: &str) {
     let scratch = Scratch::for_processes();
     let path = scratch.path("a.pool");
+    // The layouts are named before the first check: the trees of the pool are opened after it.
+    filled(&scratch.path("named.pool"), 0);
     for round in 0..4 {
         killed(&path, step, Duration::from_millis(150 + round * 130));
         let calm = SPAWNING.read().unwrap_or_else(PoisonError::into_inner);
