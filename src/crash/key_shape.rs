@@ -36,6 +36,11 @@ impl KeyShape {
     }
 }
 
+/// The error for bytes that are not whole.
+pub(super) fn torn(key: u64) -> Error {
+    Error::new("in memory", ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,9 +54,4 @@ mod tests {
             assert!(shape.number(b"abc").is_err());
         }
     }
-}
-
-/// The error for bytes that are not whole.
-pub(super) fn torn(key: u64) -> Error {
-    Error::new("in memory", ErrorKind::Corrupt { at: key, invariant: "V2: a torn record, or another's" })
 }
