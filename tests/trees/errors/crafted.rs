@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use super::{SPAWNING, Scratch, Small, TABLE};
+use bristlecone::papers::Circular;
 use bristlecone::{IndexKind, Map, Options, Pool};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -50,6 +51,8 @@ fn child() {
         "recover" => keys(path, 500),
         "reopen" => keys(path, 1000),
         "check" => {
+            // Nothing here has opened a tree of that layout.
+            <Pool>::name_layout::<Circular<4>>();
             let pool = Pool::options().read_only(true).open(path).unwrap();
             let report = pool.check().unwrap();
             assert!(report.is_clean() && report.entries == 1500, "{report:?}");
