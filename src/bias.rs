@@ -11,8 +11,8 @@
 //!
 //! - **B1** While the owner is a thread, only this thread takes locks, each within its window: it stores 1 to the
 //!   window, passes a light fence, finds that it is still the owner, and only then looks at the lock. It waits for
-//!   nothing in there. Nobody else stores to the window: a thread that backs out late would close that of the next
-//!   owner.
+//!   nothing in there. Nobody else stores to the window: a thread that backs out late would close the window of the
+//!   next owner.
 //! - **B2** Another thread that wants a lock first moves the bias, under the mutex: it stores MOVING, passes a heavy
 //!   fence, and waits until the window of the owner is 0. The owner has then either finished what it did, and its lock
 //!   is visible; or it will find that it is not the owner any more. Then the thread itself becomes the owner.
@@ -59,7 +59,7 @@ const NAP: Duration = Duration::from_micros(50);
 
 /// How a lock is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum Acquired {
     /// By a load and a store: no other thread takes a lock meanwhile.
     Store,
     /// By compare-and-swap.
@@ -136,10 +136,10 @@ impl Bias {
 
     /// Takes a lock by `take`, or tries to. `take` looks at the lock itself, and waits for nothing.
     #[inline(always)]
-    pub(crate) fn with<R>(&self, mut take: impl FnMut(How) -> R) -> R {
+    pub(crate) fn with<R>(&self, mut take: impl FnMut(Acquired) -> R) -> R {
         #[cfg(bristlecone_loom)]
         if self.stand_in.is_shared() {
-            return take(How::Swap);
+            return take(Acquired::Swap);
         }
         let owner = &*self.owner;
         loop {
@@ -151,13 +151,13 @@ impl Bias {
                 window.store(1, Ordering::Relaxed);
                 asymmetric::light();
                 delay();
-                let taken = (owner.load(Ordering::Relaxed) == seen).then(|| take(How::Store));
+                let taken = (owner.load(Ordering::Relaxed) == seen).then(|| take(Acquired::Store));
                 window.store(0, Ordering::Release);
                 if let Some(taken) = taken {
                     return taken;
                 }
             } else if seen == SHARED {
-                return take(How::Swap);
+                return take(Acquired::Swap);
             }
             self.take_over();
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// A position among byte strings: that of a string, or the gap right before it.
+/// A position among byte strings: at a string, or in the gap right before it.
 ///
 /// The gap is where an exclusive bound lies: the leaf that owns the gap is the one to the left of the leaf that begins
 /// with the string.

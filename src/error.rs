@@ -454,9 +454,9 @@ impl fmt::Display for Error {
 }
 
 /// A number of bytes as people read it, and exactly.
-struct Bytes(u64);
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bytes) = *self;
         let units = ["KiB", "MiB", "GiB", "TiB"];
@@ -518,13 +518,13 @@ impl fmt::Display for ErrorKind {
             }
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
             Self::OutOfSpace { wanted, source: Some(source), .. } => {
-                write!(f, "no space for {} more: {source}", Bytes(*wanted))
+                write!(f, "no space for {} more: {source}", ByteCount(*wanted))
             }
             Self::OutOfSpace { wanted, capacity, source: None } => {
-                write!(f, "no space for {} more: the capacity is {}", Bytes(*wanted), Bytes(*capacity))
+                write!(f, "no space for {} more: the capacity is {}", ByteCount(*wanted), ByteCount(*capacity))
             }
             Self::Truncated { expected, found } => {
-                write!(f, "truncated: {}, and at least {} are in use", Bytes(*found), Bytes(*expected))
+                write!(f, "truncated: {}, and at least {} are in use", ByteCount(*found), ByteCount(*expected))
             }
             Self::Superblock { at } => {
                 write!(f, "no valid superblock: wrong checksum at offset {at} and in its twin")
@@ -570,7 +570,7 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
             Self::SnapshotTooOld { limit } => {
-                write!(f, "the snapshot is too old: what changed since takes more than {} of memory", Bytes(*limit))
+                write!(f, "the snapshot is too old: what changed since takes more than {} of memory", ByteCount(*limit))
             }
             Self::OtherPool { tree } => write!(f, "tree '{tree}' is one of another pool"),
             Self::NotInSnapshots { tree, layout } => {
@@ -589,7 +589,7 @@ impl fmt::Display for ErrorKind {
                 trees => write!(f, "trees '{}' are still open, by handles or in snapshots", trees.join("', '")),
             },
             Self::Capacity { asked, least, greatest } => {
-                let [asked, least, greatest] = [asked, least, greatest].map(|bytes| Bytes(*bytes));
+                let [asked, least, greatest] = [asked, least, greatest].map(|bytes| ByteCount(*bytes));
                 write!(f, "capacity of {asked}, it must be between {least} and {greatest}")
             }
             Self::InvalidOption { what, given } => write!(f, "{what}, not {given}"),
@@ -600,10 +600,10 @@ impl fmt::Display for ErrorKind {
                 write!(f, "a value of tree '{tree}' cannot be decoded as {kind}: {source}")
             }
             Self::RecordTooLong { len, limit } => {
-                write!(f, "value of {}, the limit is {}", Bytes(*len), Bytes(*limit))
+                write!(f, "value of {}, the limit is {}", ByteCount(*len), ByteCount(*limit))
             }
             Self::KeyTooLong { len, limit } => {
-                write!(f, "key of {}, the limit is {}", Bytes(*len), Bytes(*limit))
+                write!(f, "key of {}, the limit is {}", ByteCount(*len), ByteCount(*limit))
             }
             Self::Unsorted { position } => {
                 write!(f, "bulk load: the key at position {position} is not greater than the one before it")
@@ -639,7 +639,7 @@ impl Fault {
     }
 
     /// The error, of this pool.
-    pub(crate) fn of(self, pool: impl Into<String>) -> Error {
+    pub(crate) fn in_pool(self, pool: impl Into<String>) -> Error {
         Error::new(pool, *self.0)
     }
 
@@ -654,7 +654,7 @@ impl Fault {
         if let (ErrorKind::Truncated { found, .. }, Ok(meta)) = (&mut *self.0, path.metadata()) {
             *found = meta.len();
         }
-        self.of(path.display().to_string())
+        self.in_pool(path.display().to_string())
     }
 
     /// The system refused what was attempted.
@@ -721,7 +721,7 @@ mod tests {
 
     #[test]
     fn bytes_are_readable_and_exact() {
-        let shown = |bytes| Bytes(bytes).to_string();
+        let shown = |bytes| ByteCount(bytes).to_string();
         assert_eq!([0, 1023].map(shown), ["0 bytes", "1023 bytes"]);
         assert_eq!(shown(64 << 20), "64 MiB (67108864 bytes)");
         assert_eq!(shown(65_537), "64.0 KiB (65537 bytes)");

@@ -268,7 +268,7 @@ impl Kind {
 
     /// The smallest word of this kind. A part of another key is written as its distance from here, which fits its size.
     ///
-    /// Words of narrow signed integers are those of the integers in 64 bits, so that they begin in the middle.
+    /// Narrow signed integers have the words that they have as 64-bit integers, so that they begin in the middle.
     pub(crate) const fn base(self) -> u64 {
         match self.tag {
             6 => (1 << 63) - (1 << 31),

@@ -473,7 +473,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |_| true)
+        self.put_if(key, value, |_| true)
     }
 
     /// Sets the value of a key that is there. Returns true if it is there.
@@ -502,7 +502,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn update(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |old| old.is_some())
+        self.put_if(key, value, |old| old.is_some())
     }
 
     /// Sets the value of a key that is not there. Returns true if it was not there.
@@ -531,12 +531,12 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_new(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<bool> {
-        self.put(key, value, |old| old.is_none()).map(|was_there| !was_there)
+        self.put_if(key, value, |old| old.is_none()).map(|was_there| !was_there)
     }
 
-    fn put(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
+    fn put_if(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put(K::Form::key(&key), value.lent(), wanted);
+        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put_if(K::Form::key(&key), value.lent(), wanted);
         self.state.acknowledged(self.encode(value).and_then(put))
     }
 
@@ -568,7 +568,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.acknowledged(self.state.take(K::Form::key(&K::encode(key))))
+        self.state.acknowledged(self.state.remove_value(K::Form::key(&K::encode(key))))
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
@@ -675,7 +675,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
 
     /// The entries whose keys begin with a prefix, in ascending order; from the other end, in descending order.
     ///
-    /// The guarantees are those of [`range`](Self::range).
+    /// It guarantees what [`range`](Self::range) does.
     ///
     /// # Complexity
     ///

@@ -357,14 +357,14 @@ impl<T: Zero> Zeroed<T> {
         imp::Array::new(len, Usage::Dense).map(Self)
     }
 
-    /// As [`new`](Self::new), of which few pages are ever touched. Only these take memory.
+    /// As [`new`](Self::new), for memory that is touched in few pages. Only these take memory.
     pub(crate) fn sparse(len: usize) -> io::Result<Self> {
         imp::Array::new(len, Usage::Sparse).map(Self)
     }
 }
 
 impl<T> Zeroed<T> {
-    /// Bytes of memory that it takes, of which the system was asked for those that it has given.
+    /// Bytes of memory that it takes. The system is asked which pages it has given.
     pub(crate) fn resident(&self) -> u64 {
         self.0.resident()
     }

@@ -96,7 +96,7 @@ impl<K: Key, V: Value, N: LeafFor<K, Ops: Defer>, M: Medium> Table<M> for Map<K,
 }
 
 /// The keys of a table, as methods take them.
-pub(crate) type KeyOf<'k, T, M> = <<T as Table<M>>::Key as Key>::Borrowed<'k>;
+pub(crate) type TableKey<'k, T, M> = <<T as Table<M>>::Key as Key>::Borrowed<'k>;
 /// The values of a table, as methods take them.
 pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<'v>;
 /// What the keys of a table's tree are.
@@ -117,7 +117,7 @@ pub(crate) fn tree_in<'t, T: Table<M>, M: Medium>(
 #[track_caller]
 pub(crate) fn interval<'k, T: Table<M>, M: Medium>(
     table: &T,
-    range: impl RangeBounds<KeyOf<'k, T, M>>,
+    range: impl RangeBounds<TableKey<'k, T, M>>,
 ) -> Option<UnreadOf<T, M>> {
     encoded_range::<T::Key, T::Node, M>(table.tree(), range).into_unread()
 }

@@ -1,7 +1,7 @@
 //! `rings`: the rings in shared memory, whose they are, and how one goes that nobody needs.
 
 use crate::out::{self, Outcome};
-use bristlecone::medium::{Kept, RingInMemory, RingSays};
+use bristlecone::medium::{KeptRing, RingInMemory, RingSays};
 use serde_json::{Value, json};
 use std::io;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ struct Found {
     ring: RingInMemory,
     state: State,
     /// Whether it was removed, if it was to be; or why not.
-    removed: Option<Result<(), Kept>>,
+    removed: Option<Result<(), KeptRing>>,
 }
 
 impl Found {
@@ -102,7 +102,7 @@ impl Found {
             "this_boot": this_boot,
             "state": self.state.name(),
             "removed": self.is_removed(),
-            "kept": self.removed.as_ref().and_then(|removed| removed.as_ref().err()).map(Kept::to_string),
+            "kept": self.removed.as_ref().and_then(|removed| removed.as_ref().err()).map(KeptRing::to_string),
         })
     }
 

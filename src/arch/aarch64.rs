@@ -2,7 +2,7 @@
 
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
-use super::{Flush, Found, LINE, Words};
+use super::{CpuFact, Flush, LINE, PairWords};
 use core::arch::{asm, naked_asm};
 use std::arch::is_aarch64_feature_detected;
 
@@ -156,7 +156,7 @@ fn has_lse() -> bool {
 ///
 /// `at` is mapped and aligned to 16 bytes; the CPU has LSE2.
 #[inline]
-unsafe fn load_lse2(at: *const [u64; 2]) -> Words {
+unsafe fn load_lse2(at: *const [u64; 2]) -> PairWords {
     let low: u64;
     let high: u64;
     // SAFETY: reads sixteen mapped bytes, aligned.
@@ -164,15 +164,15 @@ unsafe fn load_lse2(at: *const [u64; 2]) -> Words {
         asm!("ldp {}, {}, [{}]", out(reg) low, out(reg) high, in(reg) at,
              options(nostack, preserves_flags, readonly));
     }
-    Words { low, high }
+    PairWords { low, high }
 }
 
 /// # Safety
 ///
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has LSE2.
 #[inline]
-unsafe fn store_lse2(at: *mut [u64; 2], pair: Words) {
-    let Words { low, high } = pair;
+unsafe fn store_lse2(at: *mut [u64; 2], pair: PairWords) {
+    let PairWords { low, high } = pair;
     // SAFETY: writes sixteen mapped bytes, aligned.
     unsafe { asm!("stp {}, {}, [{}]", in(reg) low, in(reg) high, in(reg) at, options(nostack, preserves_flags)) }
 }
@@ -183,7 +183,7 @@ unsafe fn store_lse2(at: *mut [u64; 2], pair: Words) {
 ///
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has the instruction of `swap`.
 #[inline]
-unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> Words {
+unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> PairWords {
     // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has the instruction.
     unsafe { swap(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
@@ -192,8 +192,8 @@ unsafe fn load_by(swap: Swap, at: *const [u64; 2]) -> Words {
 ///
 /// As for [`load_by`].
 #[inline(never)]
-unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
-    let mut found = Words::from([0, 0]);
+unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: PairWords) {
+    let mut found = PairWords::from([0, 0]);
     loop {
         // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has the instruction.
         let now = unsafe { swap(at, found, pair) };
@@ -208,13 +208,13 @@ unsafe fn store_by(swap: Swap, at: *mut [u64; 2], pair: Words) {
 ///
 /// A function of its own, in assembler throughout, because `casp` needs even register pairs, which inline assembler
 /// cannot ask for. AAPCS64: `at` in x0, `current` in x1 and x2, `new` in x3 and x4; the result in x0 and x1.
-type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: Words, new: Words) -> Words;
+type Swap = unsafe extern "C" fn(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords;
 
 /// # Safety
 ///
 /// As for [`load_by`]; the CPU has LSE.
 #[unsafe(naked)]
-unsafe extern "C" fn cas128_lse(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+unsafe extern "C" fn cas128_lse(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords {
     naked_asm!(
         ".arch_extension lse",
         ".cfi_startproc",
@@ -237,7 +237,7 @@ unsafe extern "C" fn cas128_lse(at: *mut [u64; 2], current: Words, new: Words) -
 ///
 /// As for [`load_by`].
 #[unsafe(naked)]
-unsafe extern "C" fn cas128_llsc(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+unsafe extern "C" fn cas128_llsc(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords {
     naked_asm!(
         ".cfi_startproc",
         "2: ldaxp x6, x7, [x0]",

@@ -53,7 +53,7 @@ pub const LINE: usize = 64;
 /// From CPUID leaf 1 on x86-64; from `CTR_EL0.DminLine` on aarch64, where it is not always 64; [`LINE`] elsewhere.
 #[inline]
 pub fn line_size() -> usize {
-    static SIZE: Found = Found::new();
+    static SIZE: CpuFact = CpuFact::new();
     SIZE.get(|| {
         let size = cpu::line_size();
         if size.is_power_of_two() { size } else { LINE }
@@ -180,29 +180,29 @@ pub fn pair_method() -> &'static str {
 /// A pair in two registers, as Rust and C pass it to functions. An array would go through memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-struct Words {
+struct PairWords {
     low: u64,
     high: u64,
 }
 
-impl From<[u64; 2]> for Words {
+impl From<[u64; 2]> for PairWords {
     #[inline]
     fn from([low, high]: [u64; 2]) -> Self {
         Self { low, high }
     }
 }
 
-impl From<Words> for [u64; 2] {
+impl From<PairWords> for [u64; 2] {
     #[inline]
-    fn from(words: Words) -> Self {
+    fn from(words: PairWords) -> Self {
         [words.low, words.high]
     }
 }
 
 /// A fact about the CPU, which is looked up on first use: 0 until then. Threads that look it up at once find the same.
-struct Found(AtomicUsize);
+struct CpuFact(AtomicUsize);
 
-impl Found {
+impl CpuFact {
     const fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_fact_is_looked_up_once() {
-        let found = Found::new();
+        let found = CpuFact::new();
         assert_eq!(found.get(|| 7), 7);
         assert_eq!(found.get(|| unreachable!("it is known")), 7);
     }

@@ -19,7 +19,7 @@ macro_rules! pairs {
         }
 
         /// The chosen method, plus one.
-        static METHOD: Found = Found::new();
+        static METHOD: CpuFact = CpuFact::new();
 
         #[inline]
         fn is(method: Method) -> bool {
@@ -45,7 +45,7 @@ macro_rules! pairs {
         ///
         /// That of [`super::load_pair`].
         #[inline]
-        pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
+        pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> PairWords {
             $(if is(Method::$method) {
                 // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($load)(at) };
@@ -58,7 +58,7 @@ macro_rules! pairs {
         ///
         /// That of [`super::store_pair`].
         #[inline]
-        pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
+        pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: PairWords) {
             $(if is(Method::$method) {
                 // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($store)(at, pair) };
@@ -73,7 +73,7 @@ macro_rules! pairs {
         ///
         /// That of [`super::cas_pair`].
         #[inline]
-        pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+        pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords {
             $(if is(Method::$method) {
                 // SAFETY: `at` is as the caller promises, and `is` says that the CPU has the method's instructions.
                 return unsafe { ($swap)(at, current, new) };

@@ -1,7 +1,7 @@
 //! For every other CPU and system, and for the checkers: no write-back, standard fences, and pairs behind spin locks.
 
 use super::flush::foreign;
-use super::{Flush, LINE, Words};
+use super::{Flush, LINE, PairWords};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence, fence as atomic_fence};
 use crossbeam_utils::{Backoff, CachePadded};
 
@@ -54,20 +54,20 @@ pub(super) unsafe fn prefetch(_at: *const u8) {}
 /// # Safety
 ///
 /// That of [`super::load_pair`].
-pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> Words {
+pub(super) unsafe fn load_pair(at: *const [u64; 2]) -> PairWords {
     // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at.cast_mut()) };
-    let _held = Held::take(at);
+    let _held = PairLock::acquire(at);
     load(words)
 }
 
 /// # Safety
 ///
 /// That of [`super::store_pair`].
-pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
+pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: PairWords) {
     // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at) };
-    let _held = Held::take(at);
+    let _held = PairLock::acquire(at);
     store(words, pair);
 }
 
@@ -76,10 +76,10 @@ pub(super) unsafe fn store_pair(at: *mut [u64; 2], pair: Words) {
 /// # Safety
 ///
 /// That of [`super::cas_pair`].
-pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+pub(super) unsafe fn cas_pair(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords {
     // SAFETY: `at` is mapped, writable and aligned to 16 bytes, as the caller promises.
     let words = unsafe { words(at) };
-    let _held = Held::take(at);
+    let _held = PairLock::acquire(at);
     let found = load(words);
     if found == current {
         store(words, new);
@@ -106,11 +106,11 @@ unsafe fn words<'a>(at: *mut [u64; 2]) -> [&'a AtomicU64; 2] {
     [low, high]
 }
 
-fn load([low, high]: [&AtomicU64; 2]) -> Words {
-    Words { low: low.load(Ordering::Relaxed), high: high.load(Ordering::Relaxed) }
+fn load([low, high]: [&AtomicU64; 2]) -> PairWords {
+    PairWords { low: low.load(Ordering::Relaxed), high: high.load(Ordering::Relaxed) }
 }
 
-fn store([low, high]: [&AtomicU64; 2], pair: Words) {
+fn store([low, high]: [&AtomicU64; 2], pair: PairWords) {
     low.store(pair.low, Ordering::Relaxed);
     high.store(pair.high, Ordering::Relaxed);
 }
@@ -120,10 +120,10 @@ fn store([low, high]: [&AtomicU64; 2], pair: Words) {
 static LOCKS: [CachePadded<AtomicBool>; 64] = [const { CachePadded::new(AtomicBool::new(false)) }; 64];
 
 /// A lock that is held until it is dropped.
-struct Held(&'static AtomicBool);
+struct PairLock(&'static AtomicBool);
 
-impl Held {
-    fn take(at: *const [u64; 2]) -> Self {
+impl PairLock {
+    fn acquire(at: *const [u64; 2]) -> Self {
         let lock = &LOCKS[at.addr() / 16 % LOCKS.len()];
         let backoff = Backoff::new();
         while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -134,7 +134,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PairLock {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn two_mappings_of_one_page_share_their_locks() {
-        let lock = |addr: usize| Held::take(core::ptr::without_provenance(addr)).0.as_ptr();
+        let lock = |addr: usize| PairLock::acquire(core::ptr::without_provenance(addr)).0.as_ptr();
         assert_eq!(lock(0x1230), lock(0x7_f230));
         assert_ne!(lock(0x1230), lock(0x1240));
     }

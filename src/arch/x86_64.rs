@@ -2,7 +2,7 @@
 
 use super::flush::{each_line, foreign};
 use super::pairs::pairs;
-use super::{Flush, Found, Words, portable};
+use super::{CpuFact, Flush, PairWords, portable};
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::arch::{asm, naked_asm};
 
@@ -149,7 +149,7 @@ fn aligned_vectors_are_atomic() -> bool {
 ///
 /// `at` is mapped and aligned to 16 bytes; the CPU has AVX.
 #[inline]
-unsafe fn load_avx(at: *const [u64; 2]) -> Words {
+unsafe fn load_avx(at: *const [u64; 2]) -> PairWords {
     let low: u64;
     let high: u64;
     // SAFETY: reads sixteen mapped bytes, aligned.
@@ -158,15 +158,15 @@ unsafe fn load_avx(at: *const [u64; 2]) -> Words {
              at = in(reg) at, pair = out(xmm_reg) _, low = lateout(reg) low, high = lateout(reg) high,
              options(nostack, preserves_flags, readonly));
     }
-    Words { low, high }
+    PairWords { low, high }
 }
 
 /// # Safety
 ///
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has AVX.
 #[inline]
-unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
-    let Words { low, high } = pair;
+unsafe fn store_avx(at: *mut [u64; 2], pair: PairWords) {
+    let PairWords { low, high } = pair;
     // SAFETY: writes sixteen mapped bytes, aligned.
     unsafe {
         asm!("vmovq {pair}, {low}", "vpinsrq {pair}, {pair}, {high}, 1", "vmovdqa [{at}], {pair}",
@@ -181,7 +181,7 @@ unsafe fn store_avx(at: *mut [u64; 2], pair: Words) {
 ///
 /// `at` is mapped, writable and aligned to 16 bytes; the CPU has cmpxchg16b.
 #[inline]
-unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
+unsafe fn load_cx16(at: *const [u64; 2]) -> PairWords {
     // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
     unsafe { ops::cas128(at.cast_mut(), [0, 0].into(), [0, 0].into()) }
 }
@@ -190,8 +190,8 @@ unsafe fn load_cx16(at: *const [u64; 2]) -> Words {
 ///
 /// As for [`load_cx16`].
 #[inline(never)]
-unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
-    let mut found = Words::from([0, 0]);
+unsafe fn store_cx16(at: *mut [u64; 2], pair: PairWords) {
+    let mut found = PairWords::from([0, 0]);
     loop {
         // SAFETY: the caller promises that `at` is mapped, writable and aligned, and that the CPU has cmpxchg16b.
         let now = unsafe { ops::cas128(at, found, pair) };
@@ -211,7 +211,7 @@ unsafe fn store_cx16(at: *mut [u64; 2], pair: Words) {
 ///
 /// As for [`load_cx16`].
 #[unsafe(naked)]
-unsafe extern "sysv64" fn cas128(at: *mut [u64; 2], current: Words, new: Words) -> Words {
+unsafe extern "sysv64" fn cas128(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords {
     naked_asm!(
         ".cfi_startproc",
         "mov r9, rbx", // kept for the caller

@@ -5,8 +5,8 @@ use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
-use crate::node::{Entry, FenceOf, Keys, Layout, New, Node, RangeOf};
-use crate::pool::blocks::Taken;
+use crate::node::{Entry, Keys, Layout, NewLowOf, NewNode, Node, RangeOf};
+use crate::pool::blocks::TakenBlock;
 
 /// What a block is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Draft<'d, N: Node> {
     /// Levels above the leaves.
     pub(crate) level: u16,
     /// The lower fence key.
-    pub(crate) fence: &'d FenceOf<N>,
+    pub(crate) fence: &'d NewLowOf<N>,
     /// The range that it will own.
     pub(crate) range: RangeOf<N>,
     /// The right neighbour, 0 = none.
@@ -51,21 +51,21 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// As [`create`](Self::create), in a block that has room for `lines` lines.
     pub(crate) fn create_of(&self, lines: u32, purpose: For, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
-        self.fill(self.take(lines, purpose)?, lines, new)
+        self.fill(self.take_block(lines, purpose)?, lines, new)
     }
 
     /// Takes a block for a node of the smallest size, to [fill](Self::fill_first) or to [give back](Self::give_back).
-    pub(crate) fn take_first(&self) -> Result<Taken, Fault> {
-        self.take((N::BYTES / LINE) as u32, For::Growth)
+    pub(crate) fn take_first(&self) -> Result<TakenBlock, Fault> {
+        self.take_block((N::BYTES / LINE) as u32, For::Growth)
     }
 
     /// Gives back a block that was taken and not filled.
-    pub(crate) fn give_back(&self, block: Taken) {
+    pub(crate) fn give_back(&self, block: TakenBlock) {
         self.blocks[self.class_of(block.at)].give(self.medium(), &self.pool.segments, block.at);
     }
 
     /// As [`create`](Self::create), in a block that was taken before.
-    pub(crate) fn fill_first(&self, block: Taken, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
+    pub(crate) fn fill_first(&self, block: TakenBlock, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
         self.fill(block, (N::BYTES / LINE) as u32, new)
     }
 
@@ -82,7 +82,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let Some(block) = self.blocks[Self::class_for(lines)].take_to_move(m, segments) else { return Ok(None) };
         self.make_shadow(block.at).inspect_err(|_| self.give_back(block))?;
-        let fence = N::Keys::fence_of(self.block(old.at), old.range());
+        let fence = N::Keys::new_low(self.block(old.at), old.range());
         let mut new = self.fill(block, lines, Draft { level, fence: &fence, range: old.range(), next, entries })?;
         self.stamp_like(&new, old);
         self.inherit(&new, old, 1);
@@ -92,17 +92,17 @@ impl<N: Node, M: Medium> Chain<N, M> {
         Ok(Some(new))
     }
 
-    fn take(&self, lines: u32, purpose: For) -> Result<Taken, Fault> {
+    fn take_block(&self, lines: u32, purpose: For) -> Result<TakenBlock, Fault> {
         let (blocks, segments) = (&self.blocks[Self::class_for(lines)], &self.pool.segments);
         let taken = match purpose {
-            For::Growth => blocks.take(self.medium(), segments),
+            For::Growth => blocks.allocate(self.medium(), segments),
             For::Exchange => blocks.take_in_exchange(self.medium(), segments),
         }?;
         self.make_shadow(taken.at).inspect_err(|_| self.give_back(taken))?;
         Ok(taken)
     }
 
-    fn fill(&self, block: Taken, lines: u32, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
+    fn fill(&self, block: TakenBlock, lines: u32, new: Draft<'_, N>) -> Result<Locked<'_, N>, Fault> {
         let shadow = self.shadow(block.at);
         if shadow.lock.peek().is_ready() {
             // A damaged close record may list any block as free, so one block may be handed out twice. This thread may
@@ -115,7 +115,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         delay();
         self.note_use(block.at, true);
         let Draft { level, next, entries, .. } = new;
-        N::Ops::fill(self.node(block.at, shadow), New { level, low, lines, next, entries, zeroed: block.zeroed });
+        N::Ops::fill(self.node(block.at, shadow), NewNode { level, low, lines, next, entries, zeroed: block.zeroed });
         shadow.set_range::<N::Keys>(new.range);
         Ok(Locked { shadow, was, leave: Leave::Ready, at: block.at })
     }
@@ -142,7 +142,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back the block of a node that was marked dead.
     pub(crate) fn discard(&self, at: u64) {
-        N::Keys::free_fence(self.block(at), self.records.as_ref());
+        N::Keys::free_low(self.block(at), self.records.as_ref());
         self.note_use(at, false);
         self.blocks[self.class_of(at)].give(self.medium(), &self.pool.segments, at);
     }

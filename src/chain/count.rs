@@ -9,21 +9,21 @@ const LOOKS: usize = if cfg!(bristlecone_loom) { 2 } else { 1000 };
 
 /// The counters of one shard.
 #[derive(Default)]
-struct Part {
-    added: Counter,
-    removed: Counter,
+struct ShardCounts {
+    added: GrowingCount,
+    removed: GrowingCount,
 }
 
 /// A number that only grows: the sum of two.
 #[derive(Default)]
-struct Counter {
+struct GrowingCount {
     /// Only the owner of the shard adds to it.
     own: AtomicU64,
     /// All threads add to it.
     common: AtomicU64,
 }
 
-impl Counter {
+impl GrowingCount {
     /// Adds to the owner's part. Only the owner of the shard calls this. A thread that sees what `order` publishes sees
     /// the addition.
     #[inline(always)]
@@ -60,7 +60,7 @@ impl Counter {
 /// changes in it. Once all nodes were touched, the sum is right.
 #[derive(Default)]
 pub(crate) struct Count {
-    shards: Sharded<Part>,
+    shards: Sharded<ShardCounts>,
     /// Odd while the number is being set.
     era: AtomicU64,
     is_whole: AtomicBool,
@@ -92,7 +92,7 @@ impl Count {
     }
 
     #[inline(always)]
-    fn add_to(&self, counter: fn(&Part) -> &Counter, more: u64, order: Ordering) {
+    fn add_to(&self, counter: fn(&ShardCounts) -> &GrowingCount, more: u64, order: Ordering) {
         match own_shard() {
             Some(own) => counter(self.shards.get(own)).add_to_own(more, order),
             None => counter(self.shards.get(shard())).add(more, order),
@@ -158,7 +158,7 @@ impl Count {
 
     /// `between` is called before each look at a shard.
     fn sum_of_era(&self, between: impl Fn()) -> u64 {
-        let sum = |of: fn(&Part) -> &Counter| -> u64 {
+        let sum = |of: fn(&ShardCounts) -> &GrowingCount| -> u64 {
             let look = |shard| {
                 between();
                 self.shards.made(shard).map_or(0, |part| of(part).get())

@@ -12,7 +12,7 @@
 //! The stamp of a leaf is read and written like its other fields: by readers under its version, by writers under its
 //! lock.
 
-use super::{Chain, Locked, View};
+use super::{Chain, Locked, NodeView};
 use crate::delay::{Validation, is_left_out};
 use crate::medium::Medium;
 use crate::node::{Entry, Keys, Node};
@@ -31,15 +31,15 @@ thread_local! {
 /// The frozen leaves of a chain.
 pub(crate) struct Frozen<K: Keys> {
     /// By the instants for which they were frozen.
-    at: RwLock<BTreeMap<u64, Leaves<K>>>,
+    at: RwLock<BTreeMap<u64, LeavesByLow<K>>>,
     /// How many there are.
     count: AtomicU64,
 }
 
 /// Frozen leaves by their lower fence keys.
-type Leaves<K> = BTreeMap<<K as Keys>::Owned, Kept<K>>;
+type LeavesByLow<K> = BTreeMap<<K as Keys>::Owned, KeptLeaf<K>>;
 
-struct Kept<K: Keys> {
+struct KeptLeaf<K: Keys> {
     leaf: Arc<FrozenLeaf<K>>,
     /// Records of its entries to which nothing else points any longer.
     retired: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct FrozenLeaf<K: Keys> {
 
 impl<K: Keys> FrozenLeaf<K> {
     fn memory(&self) -> u64 {
-        let fixed = size_of::<Self>() + size_of::<K::Owned>() + size_of::<Kept<K>>();
+        let fixed = size_of::<Self>() + size_of::<K::Owned>() + size_of::<KeptLeaf<K>>();
         (fixed + size_of_val(&*self.entries) + K::size_of_edges(&self.edges)) as u64
     }
 
@@ -82,21 +82,25 @@ pub(crate) struct Thawed {
 }
 
 /// The leaf that owns a key.
-fn owner<'l, K: Keys>(leaves: &'l Leaves<K>, key: K::Ref<'_>) -> Option<&'l Kept<K>> {
+fn owner<'l, K: Keys>(leaves: &'l LeavesByLow<K>, key: K::Ref<'_>) -> Option<&'l KeptLeaf<K>> {
     K::floor(leaves, key).filter(|kept| K::reaches(&kept.leaf.edges, key))
 }
 
 /// The leaves that own keys of a leaf of another instant.
-fn sharing<'l, K: Keys>(leaves: &'l Leaves<K>, leaf: &'l FrozenLeaf<K>) -> impl Iterator<Item = &'l Kept<K>> {
+fn sharing<'l, K: Keys>(leaves: &'l LeavesByLow<K>, leaf: &'l FrozenLeaf<K>) -> impl Iterator<Item = &'l KeptLeaf<K>> {
     let low = K::low(&leaf.edges);
     let first = owner::<K>(leaves, K::as_ref(low.borrow()));
     let rest = leaves.range::<K::Key, _>((Bound::Excluded(low.borrow()), Bound::Unbounded)).map(|(_, kept)| kept);
-    let begins_in_it = |kept: &&Kept<K>| K::reaches(&leaf.edges, K::as_ref(K::low(&kept.leaf.edges).borrow()));
+    let begins_in_it = |kept: &&KeptLeaf<K>| K::reaches(&leaf.edges, K::as_ref(K::low(&kept.leaf.edges).borrow()));
     first.into_iter().chain(rest.take_while(begins_in_it))
 }
 
 /// The leaf that has the record of an entry that another leaf, of another instant, has too.
-fn other_with<'l, K: Keys>(leaves: &'l mut Leaves<K>, leaf: &FrozenLeaf<K>, record: u64) -> Option<&'l mut Kept<K>> {
+fn other_with<'l, K: Keys>(
+    leaves: &'l mut LeavesByLow<K>,
+    leaf: &FrozenLeaf<K>,
+    record: u64,
+) -> Option<&'l mut KeptLeaf<K>> {
     let low = sharing(leaves, leaf).find(|kept| kept.leaf.has_record(record)).map(|kept| K::low(&kept.leaf.edges));
     leaves.get_mut(low?.borrow())
 }
@@ -123,7 +127,7 @@ impl<K: Keys> Frozen<K> {
         // The leaf as it was last frozen before the change. If that does not have the record, an older one does not
         // either.
         for leaves in at.range_mut(..=stamp).rev().map(|(_, leaves)| leaves) {
-            if let Some(Kept { leaf, .. }) = owner::<K>(leaves, key) {
+            if let Some(KeptLeaf { leaf, .. }) = owner::<K>(leaves, key) {
                 let low = leaf.has_record(record).then(|| K::low(&leaf.edges));
                 let kept = low.and_then(|low| leaves.get_mut(low.borrow()));
                 return kept.map(|kept| kept.retired.push(record)).is_some();
@@ -166,9 +170,9 @@ impl<K: Keys> Frozen<K> {
     ///
     /// In proportion to the smaller of the two sets, and to what is given up: in whatever order snapshots are closed,
     /// no leaf is moved often.
-    fn pass_on(&self, mut leaves: Leaves<K>, older: Option<(u64, &mut Leaves<K>)>, thawed: &mut Thawed) {
+    fn pass_on(&self, mut leaves: LeavesByLow<K>, older: Option<(u64, &mut LeavesByLow<K>)>, thawed: &mut Thawed) {
         let Some((older, own)) = older else {
-            leaves.into_values().for_each(|kept| self.give_up(kept, &mut Leaves::<K>::new(), thawed));
+            leaves.into_values().for_each(|kept| self.give_up(kept, &mut LeavesByLow::<K>::new(), thawed));
             return;
         };
         if own.len() < leaves.len() {
@@ -197,7 +201,7 @@ impl<K: Keys> Frozen<K> {
     }
 
     /// Gives up a leaf that no snapshot sees. Its records may be in leaves of the next older one.
-    fn give_up(&self, Kept { leaf, retired }: Kept<K>, older: &mut Leaves<K>, thawed: &mut Thawed) {
+    fn give_up(&self, KeptLeaf { leaf, retired }: KeptLeaf<K>, older: &mut LeavesByLow<K>, thawed: &mut Thawed) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         thawed.memory += leaf.memory();
         for record in retired {
@@ -248,7 +252,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             stamp.store(instant, Ordering::Relaxed);
             self.frozen.count.fetch_add(1, Ordering::Relaxed);
             self.pool.instants.took(leaf.memory());
-            let old = at.entry(instant).or_default().insert(low, Kept { leaf, retired: Vec::new() });
+            let old = at.entry(instant).or_default().insert(low, KeptLeaf { leaf, retired: Vec::new() });
             debug_assert!(old.is_none(), "F3");
         }
         since.max(instant)
@@ -285,7 +289,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     }
 
     /// Whether a leaf is as it was when a snapshot was opened (F1).
-    pub(crate) fn is_as_at(&self, view: &View<'_, N>, instant: u64) -> bool {
+    pub(crate) fn is_as_at(&self, view: &NodeView<'_, N>, instant: u64) -> bool {
         self.stamp(view.at).load(Ordering::Relaxed) < instant
     }
 }

@@ -37,7 +37,7 @@ impl<N: Node, M: Medium> Links<N, M> {
             return 0;
         }
         let segments = &self.pool.segments;
-        let unit = segments.of(at).and_then(|segment| segments.entry(segment)).map_or(self.class.unit, |e| e.unit);
+        let unit = segments.holding(at).and_then(|segment| segments.entry(segment)).map_or(self.class.unit, |e| e.unit);
         // The entry may be another owner's by now, if nobody holds the block.
         ((unit / self.class.unit).trailing_zeros() as usize).min(Self::CLASSES - 1)
     }
@@ -65,7 +65,7 @@ impl<N: Node, M: Medium> Links<N, M> {
         self.has(at).then_some(at).ok_or_else(|| Broken::new(read_from, "N1: a link to no node of this tree"))
     }
 
-    /// Whether an offset that was read from the medium is that of one of this chain's blocks.
+    /// Whether an offset that was read from the medium names a block of this chain.
     #[inline]
     pub(crate) fn has(&self, at: u64) -> bool {
         // The unit equals the class's anyway. As a constant, it lets the compiler optimise the division.
@@ -108,7 +108,7 @@ impl<N: Node, M: Medium> Links<N, M> {
 
     /// The word that stands for a node in an index.
     pub(crate) fn name(&self, at: u64) -> u64 {
-        N::Keys::name(self.block(at))
+        N::Keys::separator(self.block(at))
     }
 
     /// Checks that a node is not longer than its block.

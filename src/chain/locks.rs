@@ -9,7 +9,7 @@ use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Hints, InnerOps, Layout, Node, RangeOf, WordNode};
 
 /// What a reader knows of a node. It is valid as long as [`validate`](Self::validate) says so.
-pub(crate) struct View<'c, N: Node> {
+pub(crate) struct NodeView<'c, N: Node> {
     pub(super) shadow: &'c Shadow<Hints<N>>,
     version: Version,
     pub(crate) at: u64,
@@ -17,7 +17,7 @@ pub(crate) struct View<'c, N: Node> {
     pub(crate) range: RangeOf<N>,
 }
 
-impl<N: Node> View<'_, N> {
+impl<N: Node> NodeView<'_, N> {
     /// The version under which the node is read.
     #[inline]
     pub(crate) fn version(&self) -> Version {
@@ -57,13 +57,13 @@ impl<'c, N: Node> Met<'c, N> {
 
     /// A view of the node, if it is ready and nobody writes to it.
     #[inline(always)]
-    pub(crate) fn view(self) -> Option<View<'c, N>> {
+    pub(crate) fn view(self) -> Option<NodeView<'c, N>> {
         let Self { shadow, at } = self;
         let version = shadow.lock.peek();
-        version.is_quiet().then(|| View { shadow, version, at, range: shadow.range::<N::Keys>() })
+        version.is_quiet().then(|| NodeView { shadow, version, at, range: shadow.range::<N::Keys>() })
     }
 
-    /// Locks the node, if it is ready and nobody else writes to it. The bias is that of its chain.
+    /// Locks the node, if it is ready and nobody else writes to it. `bias`: the chain's.
     #[inline(always)]
     pub(crate) fn lock(self, bias: &Bias) -> Option<Locked<'c, N>> {
         let Self { shadow, at } = self;
@@ -87,8 +87,8 @@ pub(crate) struct Locked<'c, N: Node> {
 
 impl<'c, N: Node> Locked<'c, N> {
     /// The view that a reader would have.
-    pub(crate) fn view(&self) -> View<'c, N> {
-        View { shadow: self.shadow, version: self.was, at: self.at, range: self.range() }
+    pub(crate) fn view(&self) -> NodeView<'c, N> {
+        NodeView { shadow: self.shadow, version: self.was, at: self.at, range: self.range() }
     }
 
     /// The version that the node had before it was locked.
@@ -125,12 +125,12 @@ impl<N: Node> Drop for Locked<'_, N> {
 impl<N: Node, M: Medium> Chain<N, M> {
     /// A view of a node; `None` if it left the chain.
     #[inline]
-    pub(crate) fn view(&self, at: u64) -> Result<Option<View<'_, N>>, Broken> {
+    pub(crate) fn view(&self, at: u64) -> Result<Option<NodeView<'_, N>>, Broken> {
         let shadow = self.shadow(at);
         loop {
             let version = shadow.lock.optimistic_read();
             if version.is_ready() {
-                return Ok(Some(View { shadow, version, at, range: shadow.range::<N::Keys>() }));
+                return Ok(Some(NodeView { shadow, version, at, range: shadow.range::<N::Keys>() }));
             }
             if version.is_dead() {
                 return Ok(None);
@@ -233,7 +233,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// In a damaged pool, a level may name a node of another level. A thread that has locked that node must not wait
     /// for it, so the level is checked first.
     #[inline]
-    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<View<'_, N>>, Broken> {
+    pub(crate) fn view_of_level(&self, at: u64, level: u16) -> Result<Option<NodeView<'_, N>>, Broken> {
         let shadow = self.shadow(at);
         if shadow.lock.peek().is_ready() && N::Ops::level_of(&shadow.hints) != level {
             return Ok(None);

@@ -38,7 +38,7 @@ pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;
 pub(crate) use links::{Links, Nodes};
-pub(crate) use locks::{Locked, Met, View};
+pub(crate) use locks::{Locked, Met, NodeView};
 use shadows::Shadows;
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
@@ -149,7 +149,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         }
     }
 
-    /// The shadow of a block, if it was made: for this block, or with that of another one.
+    /// The shadow of a block, if it was made: for this block, or together with another block's.
     #[inline(always)]
     fn shadow_at_once(&self, at: u64) -> Option<&Shadow<Hints<N>>> {
         let (segment, index) = self.place(at);

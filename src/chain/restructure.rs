@@ -3,8 +3,8 @@
 use super::{Chain, Draft, For, Locked};
 use crate::error::{Broken, Fault};
 use crate::medium::{Hint, LINE, Medium, Step};
-use crate::node::{Entry, FenceOf, Keys, NEXT, Node, RangeOf, RefOf, SplitInPlace, WordNode};
-use crate::pool::blocks::Taken;
+use crate::node::{Entry, Keys, NEXT, NewLowOf, Node, RangeOf, RefOf, SplitInPlace, WordNode};
+use crate::pool::blocks::TakenBlock;
 
 impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     /// Inserts `new` into a full node, which the caller has frozen, by splitting it. Returns the right node, which the
@@ -56,7 +56,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let with_new = i > middle || ascends;
         entries.insert(i, entry);
         let cut = if with_new { middle } else { middle + 1 };
-        let border = N::Keys::border(at, range, false, &mut entries, cut);
+        let border = N::Keys::split_low(at, range, false, &mut entries, cut);
         let right = self.cut_off(left, block, level, &border, &entries[cut..], is_last)?;
         let place = if with_new { None } else { self.search(left, new.0).err() };
         Ok((right, place))
@@ -64,7 +64,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
     /// Takes the block for a new right neighbour. Requests it, and whatever else a split reads or writes last, so that
     /// these are there when the entries have been sorted.
-    fn take_for_split(&self, left: &Locked<'_, N>) -> Result<Taken, Fault> {
+    fn take_for_split(&self, left: &Locked<'_, N>) -> Result<TakenBlock, Fault> {
         let next = self.medium().load(left.at + NEXT);
         if self.has(next) {
             self.medium().hint(next, LINE, Hint::Soon);
@@ -79,9 +79,9 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     fn cut_off<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
-        block: Taken,
+        block: TakenBlock,
         level: u16,
-        border: &FenceOf<N>,
+        border: &NewLowOf<N>,
         moved: &[Entry],
         is_appended: bool,
     ) -> Result<Locked<'c, N>, Fault> {
@@ -136,7 +136,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let is_last = !is_new[..own].contains(&true);
         let ascends = is_last && (N::Keys::is_last(range) || left.was.is_appended());
         let cut = if ascends { N::SLOTS } else { (entries.len() / 2).min(N::SLOTS * 3 / 4) };
-        let border = N::Keys::border(at, range, false, &mut entries, cut);
+        let border = N::Keys::split_low(at, range, false, &mut entries, cut);
         let moved = entries[cut..].iter().zip(&is_new[cut..]).filter(|&(_, is_new)| !is_new);
         let moved: Vec<Entry> = moved.map(|(&entry, _)| entry).collect();
         self.cut_off(left, block, 0, &border, &moved, is_last)
@@ -218,7 +218,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         all.extend(self.entries(&right));
         let share = in_left.unwrap_or(all.len() / 2);
         let next = self.next(right.at)?;
-        let border = N::Keys::border(at, range, true, &mut all, share);
+        let border = N::Keys::split_low(at, range, true, &mut all, share);
         let narrower = N::Keys::below(at, range, &border);
         // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
         let new = self.create_of(
@@ -256,7 +256,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         new: Entry,
     ) -> Result<(Locked<'c, N>, u64), Fault> {
         let (right, place) = self.split(left, level, new)?;
-        let dirty = place.map_or(0, |place| self.put(left, Err(place), new));
+        let dirty = place.map_or(0, |place| self.upsert(left, Err(place), new));
         Ok((right, dirty))
     }
 }

@@ -57,8 +57,8 @@ impl<H: Zero> Shadows<H> {
         unsafe { stamps.get(segment, index, at) }
     }
 
-    /// Makes the shadow and the stamp of a block, unless it has them; and those of others with it. The segment
-    /// begins at `start`.
+    /// Makes the shadow and the stamp of a block, unless it has them. Shadows and stamps of other blocks are made along
+    /// with it. The segment begins at `start`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The verbs on one node, as seen by a reader or as locked by a writer.
 
-use super::{Chain, Locked, Met, View};
+use super::{Chain, Locked, Met, NodeView};
 use crate::arch;
 use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::{
@@ -59,7 +59,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// The value of a key.
     #[inline]
-    pub(crate) fn value_in(&self, view: &View<'_, N>, key: RefOf<'_, N>) -> Option<u64> {
+    pub(crate) fn value_in(&self, view: &NodeView<'_, N>, key: RefOf<'_, N>) -> Option<u64> {
         let node = self.node(view.at, view.shadow);
         SizesOf::<N>::searched(node.hints, &self.shared);
         let place = N::Ops::lookup(node, key)?;
@@ -69,19 +69,19 @@ impl<N: Node, M: Medium> Chain<N, M> {
     /// Writes the entries with keys in a span to the start of `out`, in ascending order, and returns how many there
     /// are.
     #[inline]
-    pub(crate) fn entries_in(&self, view: &View<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
+    pub(crate) fn entries_in(&self, view: &NodeView<'_, N>, keys: SpanOf<'_, N>, out: &mut Vec<Entry>) -> usize {
         N::Ops::entries(self.node(view.at, view.shadow), N::Keys::within(keys, view.range), out)
     }
 
     /// The right neighbour, not yet accepted.
     #[inline]
-    pub(crate) fn next_of(&self, view: &View<'_, N>) -> u64 {
+    pub(crate) fn next_of(&self, view: &NodeView<'_, N>) -> u64 {
         self.medium().load(view.at + NEXT)
     }
 
     /// Notes where a leaf begins and ends; `next` is its right neighbour, not yet accepted.
     #[inline(always)]
-    pub(crate) fn note_edges(&self, view: &View<'_, N>, next: u64, edges: &mut EdgesOf<N>) {
+    pub(crate) fn note_edges(&self, view: &NodeView<'_, N>, next: u64, edges: &mut EdgesOf<N>) {
         N::Keys::note_edges(self.block(view.at), view.range, next, edges);
     }
 
@@ -273,7 +273,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
     /// Inserts an entry or replaces its value, at the place that a search returned. The change is durable once the
     /// returned lines (a bitmask) are [flushed](Self::flush_lines) and fenced. The node must stay locked until then.
-    pub(crate) fn put(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
+    pub(crate) fn upsert(&self, node: &mut Locked<'_, N>, place: Result<usize, usize>, entry: Entry) -> u64 {
         node.change();
         N::Ops::put(self.locked(node), place, entry)
     }
@@ -281,7 +281,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
 
 impl<N: WordNode<Ops: InnerOps>, M: Medium> Chain<N, M> {
     /// The child of the greatest separator that is not above the key.
-    pub(crate) fn child(&self, view: &View<'_, N>, key: u64) -> Option<u64> {
+    pub(crate) fn child(&self, view: &NodeView<'_, N>, key: u64) -> Option<u64> {
         let node = self.node(view.at, view.shadow);
         let place = N::Ops::floor(node, key)?;
         Some(N::Ops::value(node, place))

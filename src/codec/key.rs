@@ -108,10 +108,10 @@ pub trait Key: Ord + Sized + 'static {
     /// [stored as it](Kind::own). [`Pool::map`](crate::Pool::map) does not compile with any other.
     const KIND: Kind;
 
-    /// Whether keys are words or byte strings. It is that of the type from which the kind comes.
+    /// Whether keys are words or byte strings. A type takes it from the type that its kind comes from.
     type Form: Form;
 
-    /// What a tuple or an option needs to know about its parts. It is that of the type from which the kind comes.
+    /// What a tuple or an option needs to know about its parts. A type takes it from the type that its kind comes from.
     type Size: Size<Form = Self::Form>;
 
     /// The type that methods take: `u64` for `u64`, `&str` for `String`.

@@ -22,7 +22,7 @@ impl<'v, K: Key> KeyView<'v, K> {
 }
 
 impl<'v, K: Key<Form = ByteStrings>> KeyView<'v, K> {
-    /// The bytes that encode the key: those of a `String` or a `Vec<u8>` themselves. They compare as keys do.
+    /// The bytes that encode the key. A `String` or a `Vec<u8>` is encoded as its own bytes. They compare as keys do.
     #[inline]
     pub fn as_bytes(self) -> &'v [u8] {
         self.0

@@ -4,7 +4,7 @@ use super::part::{read, write};
 use super::size::S1;
 use super::{EncodedKey, Form, Key, Size, StoredKey, kind_of};
 use crate::kind::Kind;
-use crate::tree::{Part, Sink, Source};
+use crate::tree::{PartForm, PartSource, Sink};
 
 /// One byte, which is 0 for `None` and 1 for `Some`, and the key.
 ///
@@ -25,7 +25,7 @@ impl<K: Key> Key for Option<K> {
             }
             None => {
                 encoded.number(0, 1);
-                for _ in 0..const { Part::of::<K>() }.size.unwrap_or(0) {
+                for _ in 0..const { PartForm::of::<K>() }.size.unwrap_or(0) {
                     encoded.number(0, 1);
                 }
             }
@@ -35,7 +35,7 @@ impl<K: Key> Key for Option<K> {
 
     #[inline]
     fn decode(stored: &StoredKey<Self>) -> Self {
-        let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
+        let mut source = Self::Form::source(stored, const { PartForm::of::<Self>() });
         (source.number(1) != 0).then(|| read::<K>(&mut source, true))
     }
 }

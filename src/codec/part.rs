@@ -6,15 +6,15 @@
 //! Then their concatenation keeps the order of the parts, one after the other.
 
 use super::{Form, Key, kind_of};
-use crate::tree::{Part, Sink, Source};
+use crate::tree::{PartForm, PartSource, Sink};
 
-impl Part {
+impl PartForm {
     pub(super) const fn of<K: Key>() -> Self {
         let kind = kind_of::<K>();
         Self { size: kind.size, base: kind.base() }
     }
 
-    /// The size if it is the same for all keys, as that of words always is. Else 0.
+    /// The size if all keys have the same one, as words always do. Else 0.
     pub(super) const fn fixed_size(self) -> usize {
         match self.size {
             Some(size) => size as usize,
@@ -26,11 +26,11 @@ impl Part {
 /// Writes a part.
 #[inline]
 pub(super) fn write<K: Key>(key: K::Borrowed<'_>, is_last: bool, to: &mut impl Sink) {
-    K::Form::write_part(K::encode(key), const { Part::of::<K>() }, is_last, to);
+    K::Form::write_part(K::encode(key), const { PartForm::of::<K>() }, is_last, to);
 }
 
 /// Reads a part.
 #[inline]
-pub(super) fn read<K: Key>(from: &mut impl Source, is_last: bool) -> K {
-    K::Form::read_part(from, const { Part::of::<K>() }, is_last, K::decode)
+pub(super) fn read<K: Key>(from: &mut impl PartSource, is_last: bool) -> K {
+    K::Form::read_part(from, const { PartForm::of::<K>() }, is_last, K::decode)
 }

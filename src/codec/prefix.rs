@@ -1,7 +1,7 @@
 //! Prefixes of keys.
 
 use super::{EncodedKey, Form, Key};
-use crate::tree::{Part, Sink};
+use crate::tree::{PartForm, Sink};
 
 /// What keys of type `K` may begin with.
 ///
@@ -90,5 +90,5 @@ pub(super) use prefixes;
 pub(super) fn bounds_of<K: Key>(prefix: &[u8]) -> Prefixed<'_, K> {
     let mut parts = EncodedKey::<'_, K>::default();
     parts.bytes(prefix);
-    K::Form::with_prefix(parts, prefix.len(), const { Part::of::<K>() })
+    K::Form::with_prefix(parts, prefix.len(), const { PartForm::of::<K>() })
 }

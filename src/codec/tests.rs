@@ -1,7 +1,7 @@
 use super::*;
 use crate::kind::{is_record, kind_name};
 use crate::raw::{KEY_MAX, Raw};
-use crate::tree::Part;
+use crate::tree::PartForm;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
@@ -504,10 +504,10 @@ proptest! {
 
 #[test]
 fn parts_know_their_sizes() {
-    assert_eq!(Part::of::<(String, u64)>().size, None);
-    assert_eq!(Part::of::<Option<(u64, u8)>>().size, Some(10));
-    assert_eq!(Part::of::<i32>().base, <i32 as Key>::encode(i32::MIN));
-    assert_eq!(Part::of::<i16>().base, <i16 as Key>::encode(i16::MIN));
-    assert_eq!(Part::of::<i8>().base, <i8 as Key>::encode(i8::MIN));
-    assert_eq!(Part::of::<i64>().base, <i64 as Key>::encode(i64::MIN));
+    assert_eq!(PartForm::of::<(String, u64)>().size, None);
+    assert_eq!(PartForm::of::<Option<(u64, u8)>>().size, Some(10));
+    assert_eq!(PartForm::of::<i32>().base, <i32 as Key>::encode(i32::MIN));
+    assert_eq!(PartForm::of::<i16>().base, <i16 as Key>::encode(i16::MIN));
+    assert_eq!(PartForm::of::<i8>().base, <i8 as Key>::encode(i8::MIN));
+    assert_eq!(PartForm::of::<i64>().base, <i64 as Key>::encode(i64::MIN));
 }

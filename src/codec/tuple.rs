@@ -3,10 +3,10 @@
 use super::part::{read, write};
 use super::{EncodedKey, Form, Key, PrefixOf, Prefixed, Size, StoredKey, kind_of};
 use crate::kind::Kind;
-use crate::tree::Part;
+use crate::tree::PartForm;
 
 /// The size of two parts.
-type Sum<A, B> = <A as Size>::Plus<B>;
+type SumOfSizes<A, B> = <A as Size>::Plus<B>;
 
 macro_rules! tuple {
     ($size:ty, ($($part:ident $i:tt),+), $last:ident $l:tt) => {
@@ -26,18 +26,18 @@ macro_rules! tuple {
 
             #[inline]
             fn decode(stored: &StoredKey<Self>) -> Self {
-                let mut source = Self::Form::source(stored, const { Part::of::<Self>() });
+                let mut source = Self::Form::source(stored, const { PartForm::of::<Self>() });
                 ($(read::<$part>(&mut source, false),)+ read::<$last>(&mut source, true))
             }
         }
     };
 }
 
-tuple!(Sum<A::Size, B::Size>, (A 0), B 1);
-tuple!(Sum<Sum<A::Size, B::Size>, C::Size>, (A 0, B 1), C 2);
-tuple!(Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, (A 0, B 1, C 2), D 3);
-tuple!(Sum<Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, (A 0, B 1, C 2, D 3), E 4);
-tuple!(Sum<Sum<Sum<Sum<Sum<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, F::Size>, (A 0, B 1, C 2, D 3, E 4), F 5);
+tuple!(SumOfSizes<A::Size, B::Size>, (A 0), B 1);
+tuple!(SumOfSizes<SumOfSizes<A::Size, B::Size>, C::Size>, (A 0, B 1), C 2);
+tuple!(SumOfSizes<SumOfSizes<SumOfSizes<A::Size, B::Size>, C::Size>, D::Size>, (A 0, B 1, C 2), D 3);
+tuple!(SumOfSizes<SumOfSizes<SumOfSizes<SumOfSizes<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, (A 0, B 1, C 2, D 3), E 4);
+tuple!(SumOfSizes<SumOfSizes<SumOfSizes<SumOfSizes<SumOfSizes<A::Size, B::Size>, C::Size>, D::Size>, E::Size>, F::Size>, (A 0, B 1, C 2, D 3, E 4), F 5);
 
 macro_rules! prefix {
     ($(($($part:ident $i:tt),+) of ($($all:ident),+);)*) => {$(
@@ -45,8 +45,8 @@ macro_rules! prefix {
             fn bounds(&self) -> Prefixed<'_, ($($all,)+)> {
                 let mut encoded = EncodedKey::<'_, ($($all,)+)>::default();
                 $(write::<$part>(self.$i, false, &mut encoded);)+
-                let size = const { 0 $(+ Part::of::<$part>().fixed_size())+ };
-                <($($all,)+) as Key>::Form::with_prefix(encoded, size, const { Part::of::<($($all,)+)>() })
+                let size = const { 0 $(+ PartForm::of::<$part>().fixed_size())+ };
+                <($($all,)+) as Key>::Form::with_prefix(encoded, size, const { PartForm::of::<($($all,)+)>() })
             }
         }
     )*};

@@ -98,7 +98,7 @@ impl Campaign {
         self.steps.is_empty() || self.steps.contains(&place.step)
     }
 
-    /// Under TSO stores are in order anyway: the states are those of the tree without the bug.
+    /// Under TSO stores are in order anyway, so the tree with the bug leaves no other states.
     fn is_harmless(&self, place: Omission) -> bool {
         self.model == Model::Tso && place.kind == ControlKind::Order
     }

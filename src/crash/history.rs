@@ -372,7 +372,7 @@ pub(crate) fn all(slots: u64) -> Vec<History> {
     histories
 }
 
-/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves, of which a few stay here
+/// Histories of trees with leaves of `slots` slots that compact sparse segments: many leaves; a few entries stay here
 /// and there, with their records. Others cut off the end of a pool.
 pub fn compacting(slots: u64) -> Vec<History> {
     let mut histories = Vec::new();

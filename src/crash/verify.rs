@@ -194,7 +194,7 @@ pub(super) fn state(
         same("after recovery", &*tree, &found)?;
         // From here on, a line that recovery did not read takes any one of its contents. This also holds where a known
         // state is closed.
-        sim.settle(seed);
+        sim.decide_rest(seed);
         if known(&sim.path()) {
             return Ok(None);
         }

@@ -25,9 +25,9 @@ pub(crate) use in_memory::{InMemory, in_memory};
 #[cfg(all(test, bristlecone_loom))]
 pub(crate) use one_step::{Named, VolatileIndex};
 pub(crate) use persistent::{PersistentIndex, Swept, check as check_persistent};
-pub(crate) use root::{Root, RootWord};
-pub(crate) use separators::{Fences, Strings};
-pub(crate) use version::{Moved, Version, again};
-pub(crate) use volatile::{Bottom, GROUP, RUN, Source, Top, built as built_volatile, image_of};
+pub(crate) use root::{IndexRoot, RootWord};
+pub(crate) use separators::{Lows, Strings};
+pub(crate) use version::{IndexVersion, Moved, again};
+pub(crate) use volatile::{Bottom, GROUP, ImageTop, RUN, ReadNode, built as built_volatile, image_of};
 #[cfg(not(all(test, bristlecone_loom)))]
 pub(crate) use volatile::{Named, VolatileIndex};

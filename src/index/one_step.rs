@@ -2,7 +2,7 @@
 //! index show that its accesses appear to be one step, so the models of trees need not explore what happens inside it.
 
 use super::separators::Separators;
-use super::volatile::{GROUP, RUN, Source, Top};
+use super::volatile::{GROUP, ImageTop, RUN, ReadNode};
 use crate::node::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::version;
@@ -24,12 +24,12 @@ super::in_memory! { VolatileIndex<S>, S: Separators }
 
 impl VolatileIndex {
     pub(crate) fn new() -> Self {
-        Self::of(Words)
+        Self::with_separators(Words)
     }
 }
 
 impl<S: Separators> VolatileIndex<S> {
-    pub(crate) fn of(separators: S) -> Self {
+    pub(crate) fn with_separators(separators: S) -> Self {
         Self { separators, leaves: Mutex::default(), step: AtomicU64::new(0) }
     }
 
@@ -111,8 +111,8 @@ impl<S: Separators> VolatileIndex<S> {
         true
     }
 
-    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
-        fn load_nodes(source: &Source, node: u64, height: u64) -> Option<Leaves> {
+    pub(crate) fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
+        fn load_nodes(source: &ReadNode, node: u64, height: u64) -> Option<Leaves> {
             let entries = source(node, height)?;
             if height == 0 {
                 return Some(entries);

@@ -11,7 +11,7 @@ const HEIGHT: u32 = 48;
 
 /// The top of a tree that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct IndexRoot {
     /// For a tree, the name of its topmost node; for a flat index, the generation of its nodes. Less than `2^48`.
     pub(crate) id: u64,
     /// Steps from the root to the bottom.
@@ -27,26 +27,26 @@ impl RootWord {
     }
 
     #[inline]
-    pub(crate) fn get(&self) -> Option<Root> {
+    pub(crate) fn get(&self) -> Option<IndexRoot> {
         let word = self.0.load(Ordering::Acquire);
         delay();
-        (word != NONE).then_some(Root { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
+        (word != NONE).then_some(IndexRoot { id: word & ((1 << HEIGHT) - 1), height: (word >> HEIGHT) as usize })
     }
 
     /// Whether `root` is still the root. To be called after an acquire load or fence.
     #[inline]
-    pub(crate) fn validate(&self, root: Root) -> Result<(), Moved> {
+    pub(crate) fn validate(&self, root: IndexRoot) -> Result<(), Moved> {
         if self.0.load(Ordering::Relaxed) == word(root) { Ok(()) } else { Err(Moved::Written) }
     }
 
     /// For the writer. In a tree, to be called before the nodes of the change are closed.
-    pub(crate) fn set(&self, root: Option<Root>) {
+    pub(crate) fn set(&self, root: Option<IndexRoot>) {
         delay();
         self.0.store(root.map_or(NONE, word), Ordering::Release);
     }
 }
 
 #[inline]
-fn word(root: Root) -> u64 {
+fn word(root: IndexRoot) -> u64 {
     root.id | (root.height as u64) << HEIGHT
 }

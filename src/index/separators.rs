@@ -3,9 +3,9 @@
 //! Each separator has a *name*, which is one word, and nodes hold names. A word is its own name. The name of a byte
 //! string is the offset of the leaf whose lower fence key it is: the string lies in the header of that leaf, never
 //! changes there, and is read when heads of eight bytes do not decide. This works because an entry is withdrawn before
-//! its leaf leaves the chain, and because every separator of an inner node is that of an entry at the bottom.
+//! its leaf leaves the chain, and because every separator of an inner node also separates entries at the bottom.
 //!
-//! The name 0 is that of the least separator there can be: the number 0, or the empty string.
+//! The name 0 stands for the least separator there can be: the number 0, or the empty string.
 
 use crate::byte_key::ByteKey;
 use crate::node::Words;
@@ -47,7 +47,7 @@ impl Separators for Words {
 }
 
 /// Where the lower fence keys of leaves are.
-pub trait Fences: Send + Sync + 'static {
+pub trait Lows: Send + Sync + 'static {
     /// Applies `read` to the lower fence key of the leaf with this name, which is not 0. `read` does not call this
     /// function again.
     ///
@@ -60,7 +60,7 @@ pub trait Fences: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Strings<F>(pub(crate) F);
 
-impl<F: Fences> Strings<F> {
+impl<F: Lows> Strings<F> {
     /// Applies `read` to the separator with this name. `read` does not call this function again.
     #[inline]
     pub(super) fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
@@ -73,7 +73,7 @@ impl<F: Fences> Strings<F> {
     }
 }
 
-impl<F: Fences> Separators for Strings<F> {
+impl<F: Lows> Separators for Strings<F> {
     type Key<'k> = ByteKey<'k>;
     /// In how many first bytes the key is known to agree with all separators of the node that the descent comes to,
     /// where strings go on with zeros behind their ends.

@@ -31,9 +31,9 @@ pub(crate) fn again<R>(mut read: impl FnMut() -> Result<R, Moved>) -> Option<R> 
 
 /// See the [module](self).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Version<'n>(pub(crate) &'n AtomicU64);
+pub(crate) struct IndexVersion<'n>(pub(crate) &'n AtomicU64);
 
-impl Version<'_> {
+impl IndexVersion<'_> {
     /// The version under which to read the node.
     #[inline]
     pub(crate) fn optimistic_read(self) -> Result<u64, Moved> {

@@ -7,13 +7,13 @@
 //! It is a B+-tree of wide nodes, for one writer at a time and any number of readers, which write nothing:
 //!
 //! 1. Every node has a child; the lows ascend. In an inner node, the low of slot `i > 0` is the smallest separator
-//!    under child `i`. Slot 0 stores no low: its low is that of the node itself, which the parent knows; the low of the
-//!    first node of a level is 0. So the first separator of a tree that is not empty is 0, and `floor` finds its answer
-//!    in the one bottom node that it reaches.
+//!    under child `i`. Slot 0 stores no low: it begins where the node itself does, which the parent knows; the low of
+//!    the first node of a level is 0. So the first separator of a tree that is not empty is 0, and `floor` finds its
+//!    answer in the one bottom node that it reaches.
 //! 2. Two neighbours under one parent hold more than `WIDTH / 2` entries together. So `n` separators take about
 //!    `n / (WIDTH / 4)` nodes at worst, whatever was inserted and removed before.
-//! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is that of the largest
-//!    tree there ever was (during `learn`, of the old and the new one).
+//! 3. Nodes that leave the tree are used again, and freed only with the index. So the memory is what was needed at the
+//!    largest tree there ever was (during `learn`, of the old and the new one).
 //! 4. A change opens every node that it writes to or takes out of the tree, sets the root if need be, and then closes
 //!    them all. Readers go hand over hand: they read a child's version *before* they check the parent's. If the parent
 //!    has not changed by then, the version is from a time when the child was the right one, and so is every word read
@@ -35,14 +35,14 @@ mod tests;
 
 use super::root::RootWord;
 use super::version::{Moved, again};
-use crate::arch::simd::{self, Compare, Search};
+use crate::arch::simd::{self, Compare, LaneSearch};
 use crate::node::Words;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use arena::{Arena, Id};
-use edit::{Edit, Gone, Writer};
-pub(crate) use image::{Bottom, Source, Top, image_of};
+use edit::{Edit, Gone, IndexWriter};
+pub(crate) use image::{Bottom, ImageTop, ReadNode, image_of};
 pub(crate) use node::{InNodes, RUN};
-use node::{IndexNode, NOT_LOADED, Slots};
+use node::{IndexNode, NOT_LOADED, NodeSlots};
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
 pub(crate) fn built<S: InNodes>(separators: usize) -> (u64, u64) {
@@ -60,7 +60,7 @@ pub(crate) struct VolatileIndex<S: InNodes = Words> {
     root: RootWord,
     len: AtomicUsize,
     arena: Arena<S::Node>,
-    writer: Mutex<Writer>,
+    writer: Mutex<IndexWriter>,
     lost: AtomicBool,
 }
 
@@ -75,14 +75,14 @@ super::in_memory! { VolatileIndex<S>, S: InNodes }
 impl VolatileIndex {
     /// An index of words without separators.
     pub(crate) fn new() -> Self {
-        Self::of(Words)
+        Self::with_separators(Words)
     }
 }
 
 impl<S: InNodes> VolatileIndex<S> {
     /// An index without separators.
-    pub(crate) fn of(separators: S) -> Self {
-        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
+    pub(crate) fn with_separators(separators: S) -> Self {
+        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(IndexWriter::default()));
         Self { separators, root, len, arena: Arena::new(), writer, lost: AtomicBool::new(false) }
     }
 
@@ -125,7 +125,11 @@ impl<S: InNodes> VolatileIndex<S> {
 
     /// Changes the tree. If the tree turns out to be damaged in the pool, forgets it; likewise if there is no memory
     /// for another node, since most of what was in the nodes then fits into fewer of them.
-    fn edit<R: Default>(&self, writer: &mut Writer, change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Gone>) -> R {
+    fn edit<R: Default>(
+        &self,
+        writer: &mut IndexWriter,
+        change: impl FnOnce(&mut Edit<'_, S>) -> Result<R, Gone>,
+    ) -> R {
         let mut edit = Edit::new(&self.separators, &self.arena, &self.root, writer);
         edit.reserve().and_then(|()| change(&mut edit)).unwrap_or_else(|Gone| {
             edit.lose();
@@ -142,7 +146,7 @@ impl<S: InNodes> VolatileIndex<S> {
     }
 
     /// Takes over the image of an index. `source` reads its nodes when they are needed. False if the image is damaged.
-    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+    pub(crate) fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         let mut writer = self.writer.lock();
         let restored = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).restore(top, source);
         self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
@@ -158,7 +162,7 @@ impl<S: InNodes> VolatileIndex<S> {
     /// As `floor_at_once`, with what it takes to ask again.
     #[inline(always)]
     pub(crate) fn named_at_once(&self, key: S::Key<'_>) -> Option<Named<'_, S>> {
-        simd::search(Descent { index: self, key, end: Named::of }).ok().flatten()
+        simd::search(Descent { index: self, key, end: Named::at }).ok().flatten()
     }
 
     /// As `floor_at_once` for up to [`GROUP`] keys side by side, so that their memory accesses overlap.
@@ -171,7 +175,7 @@ impl<S: InNodes> VolatileIndex<S> {
     /// As `named_at_once` for up to [`GROUP`] keys side by side.
     #[inline]
     pub(crate) fn nameds_at_once(&self, keys: &[S::Key<'_>]) -> [Option<Named<'_, S>>; GROUP] {
-        simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)], end: Named::of })
+        simd::search(Descents { index: self, keys: &keys[..keys.len().min(GROUP)], end: Named::at })
     }
 
     /// The leaf of the greatest separator `<= key` and some of those after it, if the first try finds them. The others
@@ -222,7 +226,7 @@ impl<S: InNodes> VolatileIndex<S> {
         self.root.get().is_none_or(|root| self.walk(&writer, root.id, root.height, 0, &mut f))
     }
 
-    fn walk(&self, writer: &Writer, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) -> bool {
+    fn walk(&self, writer: &IndexWriter, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) -> bool {
         let entries: Vec<(u64, u64)> = if id & NOT_LOADED == 0 {
             let node = self.arena.node(id);
             (0..node.len()).map(|slot| node.entry(slot, least)).collect()
@@ -260,7 +264,7 @@ impl<S: InNodes> Copy for Named<'_, S> {}
 
 impl<'i, S: InNodes> Named<'i, S> {
     #[inline(always)]
-    fn of(node: &'i S::Node, slot: usize, version: u64) -> Self {
+    fn at(node: &'i S::Node, slot: usize, version: u64) -> Self {
         Self { leaf: node.child(slot), node, version }
     }
 
@@ -289,7 +293,7 @@ struct Descent<'i, 'k, S: InNodes, E> {
     end: E,
 }
 
-impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descent<'i, '_, S, E> {
+impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> LaneSearch for Descent<'i, '_, S, E> {
     type Found = Result<Option<R>, Moved>;
 
     #[inline(always)]
@@ -323,7 +327,7 @@ struct Descents<'i, 'a, 'k, S: InNodes, E> {
     end: E,
 }
 
-impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> Search for Descents<'i, '_, '_, S, E> {
+impl<'i, R, S: InNodes, E: Fn(&'i S::Node, usize, u64) -> R> LaneSearch for Descents<'i, '_, '_, S, E> {
     type Found = [Option<R>; GROUP];
 
     #[inline(always)]

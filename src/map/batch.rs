@@ -72,7 +72,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
         });
         let mut group = Group::new(tree);
         for (key, value) in ordered {
-            value.with_value(|value| group.put(key, self.encode(value)?.lent()))?;
+            value.with_value(|value| group.push(key, self.encode(value)?.lent()))?;
         }
         group.finish()
     }

@@ -13,7 +13,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// Removes all entries of a range of keys, and their records. Returns how many there were.
     ///
     /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and
-    /// those of different leaves one leaf after the other. What they insert meanwhile may go or stay.
+    /// entries of different leaves one leaf after the other. What they insert meanwhile may go or stay.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Nominal costs, close to those of persistent memory, for media on which time does not pass as it does on the
+    /// Nominal costs, close to what persistent memory takes, for media on which time does not pass as it does on the
     /// machine.
     pub const NOMINAL: Self = Self { round: 300, line: 30, copied: 30, order: 1, slot: 1 };
 
@@ -57,7 +57,7 @@ impl Costs {
         }
         let at = |line: u64| MEASURED.start + line * LINE;
         let touch = |line: u64| m.store(at(line), m.load(at(line)));
-        // The median: the shortest time would be that after a pause, and the longest one that of a disturbance.
+        // The median: the shortest time comes after a pause, and the longest one from a disturbance.
         let time = |work: &dyn Fn()| {
             let mut times = [(); REPEATS].map(|()| {
                 let start = Instant::now();

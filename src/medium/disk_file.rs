@@ -32,7 +32,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::sync::{Arc, OnceLock};
 #[cfg(target_os = "linux")]
-use written::Written;
+use written::WrittenSpace;
 
 /// Which file of a pool it is, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +114,9 @@ type Hook = Box<dyn Fn(&Failed) + Send + Sync>;
 
 /// A file, and what was told of it. Clones are the same owner.
 #[derive(Clone)]
-pub(crate) struct DiskFile(Arc<Owner>);
+pub(crate) struct DiskFile(Arc<FileOwner>);
 
-struct Owner {
+struct FileOwner {
     file: File,
     role: Role,
     /// Held while the system is asked for errors, until they are noted.
@@ -124,20 +124,20 @@ struct Owner {
     failed: OnceLock<Failed>,
     hook: OnceLock<Hook>,
     #[cfg(target_os = "linux")]
-    written: Written,
+    written: WrittenSpace,
 }
 
 impl DiskFile {
     /// The owner of a file that was just opened.
     pub(crate) fn new(file: File, role: Role) -> Self {
-        Self(Arc::new(Owner {
+        Self(Arc::new(FileOwner {
             file,
             role,
             asking: Mutex::new(()),
             failed: OnceLock::new(),
             hook: OnceLock::new(),
             #[cfg(target_os = "linux")]
-            written: Written::default(),
+            written: WrittenSpace::default(),
         }))
     }
 
@@ -238,7 +238,7 @@ impl DiskFile {
         })
     }
 
-    /// An error of which nobody was told, because the system has written back what was stored to a mapping; without
+    /// An error that nobody was told of, because the system has written back what was stored to a mapping; without
     /// waiting for more than a page. It does not count as a failure of what this owner is asked for.
     #[cfg(target_os = "linux")]
     pub(crate) fn written_back(&self) -> io::Result<()> {

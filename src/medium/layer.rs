@@ -76,7 +76,7 @@ macro_rules! of_owned {
 /// A medium that changes some of what another medium does: it names the medium below and implements the methods that
 /// differ.
 ///
-/// Each method is that of [`Medium`], and by default calls the medium below.
+/// Each method does what the method of [`Medium`] with its name does, and by default calls the medium below.
 ///
 /// # Examples
 ///

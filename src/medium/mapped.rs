@@ -37,7 +37,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 pub use file::Mapping;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use file::write_in_place;
-use file::{Locked, Remains};
+use file::{LockedFile, Remains};
 pub(crate) use file::{is_unborn, sync_name};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(super) use pages::FileMap;
@@ -63,7 +63,7 @@ pub struct Mapped {
     map: Map,
     /// The greatest length, in bytes.
     reach: u64,
-    file: Locked,
+    file: LockedFile,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it is empty there"))]
     system: System,
     name: String,
@@ -104,7 +104,7 @@ impl Mapped {
     /// content), [`ErrorKind::OutOfSpace`], [`ErrorKind::Io`].
     pub fn create(path: &Path, len: u64, birth: u64) -> Result<Self> {
         let created =
-            Self::conceive(path, (len, REACH), true, birth, |_| false).map_err(|fault| fault.of(named(path)))?;
+            Self::conceive(path, (len, REACH), true, birth, |_| false).map_err(|fault| fault.in_pool(named(path)))?;
         created.is_born();
         Ok(created)
     }
@@ -128,7 +128,7 @@ impl Mapped {
         let (file, remains) = file::create(path, len, in_place, birth, unborn)?;
         let map = Mapping::Write.map(file.as_file(), len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
-        let mut made = Self::of(named(path), file, map, Mapping::Write);
+        let mut made = Self::from_parts(named(path), file, map, Mapping::Write);
         made.remains = Some(remains);
         Ok(made)
     }
@@ -157,7 +157,7 @@ impl Mapped {
     /// [`ErrorKind::NotAPool`] (empty), [`ErrorKind::Io`].
     pub fn open(path: &Path, mapping: Mapping) -> Result<Self> {
         let reach = if mapping == Mapping::Read { 0 } else { REACH };
-        Self::existing(path, mapping, reach).map_err(|fault| fault.of(named(path)))
+        Self::existing(path, mapping, reach).map_err(|fault| fault.in_pool(named(path)))
     }
 
     /// As [`open`](Self::open), with a mapping that may grow as far as `reach` says, if the system has so many
@@ -184,7 +184,7 @@ impl Mapped {
             None => None,
         };
         let map = mapping.map(file.as_file(), len, reach, journal.is_some()).map_err(Fault::io("map"))?;
-        let mut made = Self::of(named(path), file, map, mapping);
+        let mut made = Self::from_parts(named(path), file, map, mapping);
         if marker.is_some() {
             (made.domain, made.detected) = (Domain::Journal, Domain::Journal);
         }
@@ -219,10 +219,10 @@ impl Mapped {
         self.journal.as_ref().map_or(self.looked_at.as_deref().copied(), |journal| journal.stat())
     }
 
-    fn of(
+    fn from_parts(
         name: String,
-        file: Locked,
-        Made { map, base, len, reach, domain: detected }: Made,
+        file: LockedFile,
+        NewMapping { map, base, len, reach, domain: detected }: NewMapping,
         mapping: Mapping,
     ) -> Self {
         Self {
@@ -539,7 +539,7 @@ fn out_of_bounds(words: usize, first: usize, count: usize) -> ! {
 }
 
 /// A mapping that was made.
-struct Made {
+struct NewMapping {
     map: Map,
     base: NonNull<AtomicU64>,
     /// Bytes of the file.

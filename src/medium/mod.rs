@@ -35,7 +35,7 @@ pub use dram::Dram;
 pub use journal::{Journal, JournalStat, Recovered, Recovery, RingPlace};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 #[doc(hidden)]
-pub use journal::{Kept, RingInMemory, RingSays};
+pub use journal::{KeptRing, RingInMemory, RingSays};
 pub(crate) use journal::{LOG, MARKER, Wanted, remove_log};
 pub use layer::Layer;
 pub use mapped::{Mapped, Mapping};
@@ -118,7 +118,7 @@ pub struct Facts<'m> {
     /// Whether a crash never tears a [pair](Medium::store_pair): other cores see it in one step, and lines are written
     /// back as other cores see them.
     pub pairs_are_whole: bool,
-    /// Whether stores are forbidden, but for those of an open where changes are [refused](Medium::refuses).
+    /// Whether stores are forbidden. An open may still store where changes are [refused](Medium::refuses).
     pub read_only: bool,
     /// Whether the last process that used the medium [settled](Medium::settle) it, if it has a journal. If not, what a
     /// pool on it says of itself may be older than its last use. Without a journal, it is true.
@@ -255,7 +255,7 @@ pub trait Medium: Send + Sync + 'static {
     /// Gives the space of whole pages in `len` bytes from `at` back to the system, sooner or later. Until they are
     /// [reserved](Self::reserve) again, nobody stores to them or flushes them, and they read as zeros, or as what they
     /// were, also after a crash. That nobody uses them must be durable before this is called: flushed and fenced, by
-    /// this thread, or by one of which it knows.
+    /// this thread, or by one that it knows of.
     ///
     /// Where space cannot be given back, this does nothing. An access all the same is an access to memory: a word that
     /// is loaded may be any, and what is stored may be lost.
@@ -326,7 +326,7 @@ pub(crate) fn load_each<M: Medium + ?Sized>(medium: &M, at: u64, words: &mut [u6
     words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = medium.load(at));
 }
 
-/// Where a range ends that a medium is to [reserve](Medium::reserve), of which `most` bytes can ever be accessed.
+/// Where a range ends that a medium is to [reserve](Medium::reserve). At most `most` bytes can ever be accessed.
 ///
 /// # Errors
 ///

@@ -204,13 +204,13 @@ impl Sim {
     }
 
     /// Decides everything that is still undecided, without adding a branch: pseudo-randomly from `seed`.
-    pub(crate) fn settle(&self, seed: u64) {
+    pub(crate) fn decide_rest(&self, seed: u64) {
         let mut state = self.shared.state.lock();
         state.seed = seed | 1;
         for (line, contents) in std::mem::take(&mut state.undecided).0 {
             let (taken, of, when) = (state.random(contents.len()), contents.len(), state.trace.len());
             state.settled.push(Choice { line, taken, of, when });
-            self.shared.put(line, contents[taken]);
+            self.shared.keep_line(line, contents[taken]);
         }
     }
 
@@ -226,7 +226,7 @@ impl Sim {
 }
 
 impl Shared {
-    fn put(&self, line: u64, content: Line) {
+    fn keep_line(&self, line: u64, content: Line) {
         content.into_iter().zip((line..).step_by(8)).for_each(|(word, at)| self.image.store(at, word));
         self.undecided[(line / LINE) as usize].store(false, Ordering::Release);
     }
@@ -254,7 +254,7 @@ impl Shared {
         let choice = *choice;
         assert_eq!((choice.line, choice.of), (line, contents.len()), "recovery is deterministic");
         state.decided += 1;
-        self.put(line, contents[choice.taken]);
+        self.keep_line(line, contents[choice.taken]);
     }
 
     /// Records a store, and makes it.

@@ -1,7 +1,7 @@
 //! An array that grows and whose elements stay where they are, so that readers need no lock, however late they are.
 //!
 //! The first elements lie in chunks, each twice as long as the one before it, so what is small takes little. Then comes
-//! one long *stretch*, of which only the touched part takes memory, and then chunks again. So nearly all elements of a
+//! one long *stretch*, which takes memory only where it was touched, and then chunks again. So nearly all elements of a
 //! large array are found with one comparison, and without a load on the way from one node to the next. Where the
 //! process has few addresses left, there are only chunks. An element is found by its name:
 //!
@@ -91,20 +91,20 @@ impl<T: Zero> Growing<T> {
     /// The name of the element with this number, which must have been [made](Self::reserve).
     pub(crate) fn name(&self, number: u64) -> u64 {
         match self.place(number) {
-            Place::Stretch(index) => index,
-            Place::Chunk(chunk, index) => (chunk as u64 + 1) << 32 | index,
+            ElementPlace::Stretch(index) => index,
+            ElementPlace::Chunk(chunk, index) => (chunk as u64 + 1) << 32 | index,
         }
     }
 
-    fn place(&self, number: u64) -> Place {
+    fn place(&self, number: u64) -> ElementPlace {
         let stretch = self.stretch_len.load(Ordering::Acquire) as u64;
         match number.checked_sub(SMALL) {
-            Some(index) if index < stretch => Place::Stretch(index),
+            Some(index) if index < stretch => ElementPlace::Stretch(index),
             _ => {
                 let number = if number < SMALL { number } else { number - stretch };
                 let chunk = chunk_of(number);
                 // Behind the last chunk, no index is needed.
-                Place::Chunk(chunk, if chunk < CHUNKS { number - before(chunk) } else { 0 })
+                ElementPlace::Chunk(chunk, if chunk < CHUNKS { number - before(chunk) } else { 0 })
             }
         }
     }
@@ -144,8 +144,8 @@ impl<T: Zero> Growing<T> {
         let Some(last) = len.checked_sub(1) else { return Ok(()) };
         // Chunks are made in order, and the stretch before all that lie behind it.
         let is_made = match self.place(last) {
-            Place::Stretch(_) => true,
-            Place::Chunk(chunk, _) => {
+            ElementPlace::Stretch(_) => true,
+            ElementPlace::Chunk(chunk, _) => {
                 self.lens.get(chunk).ok_or(io::ErrorKind::OutOfMemory)?.load(Ordering::Acquire) > 0
             }
         };
@@ -166,8 +166,8 @@ impl<T: Zero> Growing<T> {
             }
         }
         match self.place(last) {
-            Place::Stretch(_) => Ok(()),
-            Place::Chunk(chunk, _) => self.make_chunks(&mut growth, chunk + 1),
+            ElementPlace::Stretch(_) => Ok(()),
+            ElementPlace::Chunk(chunk, _) => self.make_chunks(&mut growth, chunk + 1),
         }
     }
 
@@ -176,7 +176,7 @@ impl<T: Zero> Growing<T> {
         for chunk in 0..end {
             if self.lens[chunk].load(Ordering::Relaxed) == 0 {
                 let len = (FIRST as usize) << chunk;
-                self.starts[chunk].store(growth.slabs.take(len)?.as_ptr(), Ordering::Relaxed);
+                self.starts[chunk].store(growth.slabs.allocate(len)?.as_ptr(), Ordering::Relaxed);
                 self.lens[chunk].store(len, Ordering::Release);
             }
         }
@@ -200,7 +200,7 @@ unsafe fn element<'a, T: Zero>(start: *mut T, index: usize) -> &'a T {
 }
 
 /// Where an element lies: its index there.
-enum Place {
+enum ElementPlace {
     Stretch(u64),
     Chunk(usize, u64),
 }
@@ -256,7 +256,7 @@ mod tests {
             let mut growth = array.growth.lock();
             for chunk in 0..=BEFORE {
                 let len = (FIRST as usize) << chunk;
-                array.starts[chunk].store(growth.slabs.take(len).unwrap().as_ptr(), Ordering::Relaxed);
+                array.starts[chunk].store(growth.slabs.allocate(len).unwrap().as_ptr(), Ordering::Relaxed);
                 array.lens[chunk].store(len, Ordering::Release);
             }
         }

@@ -1,8 +1,8 @@
 //! Rows of equal length by their numbers. Each row comes into being when it is first needed.
 //!
-//! Numbers may be any. There is a page of pointers for each [`PAGE`] numbers of which one is in use, and a table of
-//! these pages. The first page is found without the table: most pools have no more segments than that, and each load on
-//! the way to a row makes every search longer.
+//! Numbers may be any. There is a page of pointers for each [`PAGE`] numbers, once one of these is in use, and a table
+//! of these pages. The first page is found without the table: most pools have no more segments than that, and each load
+//! on the way to a row makes every search longer.
 //!
 //! A small array needs the first elements of one row. So the first [`EARLY`] elements of the row that is needed first,
 //! the *early* row, come in chunks, each as long as all before it, without a page. The others of that row come
@@ -68,32 +68,32 @@ pub(crate) struct Rows<T> {
     /// The first page, or [`none`].
     first: AtomicPtr<Page<T>>,
     /// All pages by number.
-    table: AtomicPtr<Table<T>>,
+    table: AtomicPtr<RowTable<T>>,
     /// The numbers of the early elements, from the first one on.
     span: u64,
     /// The number of the first element of the early row, or [`NONE`].
     early: AtomicU64,
     /// Where its chunks would start if they held all elements before them as well.
     chunks: [AtomicPtr<T>; CHUNKS],
-    growth: Mutex<Growth<T>>,
+    growth: Mutex<RowGrowth<T>>,
 }
 
-struct Table<T>(Zeroed<AtomicPtr<Page<T>>>);
+struct RowTable<T>(Zeroed<AtomicPtr<Page<T>>>);
 
 /// What the pointers point to.
-struct Growth<T> {
+struct RowGrowth<T> {
     rows: Slabs<T>,
     pages: Vec<Zeroed<Page<T>>>,
     /// The last one is the current one. Readers may still use the others.
     #[expect(clippy::vec_box, reason = "readers have pointers to them")]
-    tables: Vec<Box<Table<T>>>,
+    tables: Vec<Box<RowTable<T>>>,
 }
 
 impl<T: Zero> Rows<T> {
     /// Rows of `len` elements, whose numbers differ by `step` in a row, and by `width` from one row to the next.
     /// Numbers are below `2^62`.
     pub(crate) fn new(len: usize, step: u64, width: u64) -> Self {
-        let growth = Growth { rows: Slabs::new(), pages: Vec::new(), tables: Vec::new() };
+        let growth = RowGrowth { rows: Slabs::new(), pages: Vec::new(), tables: Vec::new() };
         let (first, table) = (AtomicPtr::new(none()), AtomicPtr::default());
         let (early, chunks, span) = (AtomicU64::new(NONE), Default::default(), (EARLY as u64 * step).min(width));
         Self { len, first, table, span, early, chunks, growth: Mutex::new(growth) }
@@ -102,7 +102,7 @@ impl<T: Zero> Rows<T> {
     /// Bytes of memory that the rows take, and what leads to them.
     pub(crate) fn resident(&self) -> u64 {
         let growth = self.growth.lock();
-        let tables = growth.tables.iter().map(|table| size_of::<Table<T>>() as u64 + table.0.resident());
+        let tables = growth.tables.iter().map(|table| size_of::<RowTable<T>>() as u64 + table.0.resident());
         let pages = growth.pages.capacity() * size_of::<Zeroed<Page<T>>>();
         growth.rows.resident()
             + tables.sum::<u64>()
@@ -157,7 +157,7 @@ impl<T: Zero> Rows<T> {
     #[inline]
     fn page(&self, number: usize) -> *mut Page<T> {
         let table = self.table.load(Ordering::Acquire);
-        // SAFETY: it is null, or that of a table that lives as long as `self`.
+        // SAFETY: it is null, or points to a table that lives as long as `self`.
         let page = unsafe { table.as_ref() }.and_then(|table| table.0.get(number));
         let page = page.map_or(std::ptr::null_mut(), |page| page.load(Ordering::Acquire));
         if page.is_null() { none() } else { page }
@@ -182,7 +182,7 @@ impl<T: Zero> Rows<T> {
             let (pointer, elements) = (&self.chunks[chunk_of(at)], elements_of(chunk_of(at)));
             if pointer.load(Ordering::Relaxed).is_null() {
                 let elements = elements.start..elements.end.min(self.len);
-                let start = growth.rows.take(elements.len())?.as_ptr();
+                let start = growth.rows.allocate(elements.len())?.as_ptr();
                 pointer.store(start.wrapping_sub(elements.start), Ordering::Release);
             }
             return Ok(());
@@ -195,7 +195,7 @@ impl<T: Zero> Rows<T> {
         let pointer = unsafe { &(&*page)[row % PAGE] };
         if pointer.load(Ordering::Relaxed).is_null() {
             let from = if is_early { EARLY } else { 0 };
-            let start = growth.rows.take(self.len - from)?.as_ptr();
+            let start = growth.rows.allocate(self.len - from)?.as_ptr();
             pointer.store(start.wrapping_sub(from), Ordering::Release);
         }
         Ok(())
@@ -208,9 +208,9 @@ impl<T: Zero> Rows<T> {
         !page[row % PAGE].load(Ordering::Relaxed).is_null()
     }
 
-    fn add_page(&self, growth: &mut Growth<T>, number: usize) -> io::Result<*mut Page<T>> {
+    fn add_page(&self, growth: &mut RowGrowth<T>, number: usize) -> io::Result<*mut Page<T>> {
         if growth.tables.last().is_none_or(|table| table.0.len() <= number) {
-            let table = Table(Zeroed::new((number + 1).next_power_of_two())?);
+            let table = RowTable(Zeroed::new((number + 1).next_power_of_two())?);
             let old = growth.tables.last().map_or(&[][..], |old| &old.0);
             for (new, old) in table.0.iter().zip(old) {
                 new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);

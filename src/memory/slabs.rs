@@ -28,7 +28,7 @@ impl<T: Zero> Slabs<T> {
     /// # Errors
     ///
     /// There is no memory for them.
-    pub(super) fn take(&mut self, len: usize) -> io::Result<NonNull<T>> {
+    pub(super) fn allocate(&mut self, len: usize) -> io::Result<NonNull<T>> {
         if self.slabs.last().is_none_or(|slab| slab.len() - self.used < len) {
             let slab = match self.next(len) {
                 more if more > len => Zeroed::new(more).or_else(|_| Zeroed::new(len)),
@@ -48,7 +48,7 @@ impl<T: Zero> Slabs<T> {
         own as u64 + self.slabs.iter().map(Zeroed::resident).sum::<u64>()
     }
 
-    /// The number of elements of the next slab, of which `len` are needed now.
+    /// The number of elements of the next slab. `len` of them are needed now.
     fn next(&self, len: usize) -> usize {
         let Some(needed) = len.checked_mul(size_of::<T>()).filter(|_| !cfg!(bristlecone_loom)) else { return len };
         let bytes = needed.max(self.bytes.min(GREATEST));
@@ -76,7 +76,7 @@ mod tests {
         let mut slabs = Slabs::<AtomicU64>::new();
         let lens = [1, 7000, 3, 9000, 1, 30_000, 4, 100_000, 2];
         let lens = if cfg!(miri) { &lens[..4] } else { &lens[..] };
-        let starts: Vec<_> = lens.iter().map(|&len| slabs.take(len).unwrap()).collect();
+        let starts: Vec<_> = lens.iter().map(|&len| slabs.allocate(len).unwrap()).collect();
         let words = |i: usize| {
             // SAFETY: `take` returned the start of so many elements, which live as long as `slabs`.
             unsafe { std::slice::from_raw_parts(starts[i].as_ptr(), lens[i]) }
@@ -96,7 +96,7 @@ mod tests {
         let mut slabs = Slabs::<AtomicU64>::new();
         let mut sizes = Vec::new();
         for _ in 0..if cfg!(miri) { 4 } else { 100_000 } {
-            slabs.take(PIECE / 8).unwrap();
+            slabs.allocate(PIECE / 8).unwrap();
             sizes.push(slabs.slabs.last().unwrap().len() * 8);
         }
         sizes.dedup();
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn more_than_there_is_memory_is_an_error_and_does_no_harm() {
         let mut slabs = Slabs::<AtomicU64>::new();
-        assert!(slabs.take(usize::MAX / 16).is_err() && slabs.take(usize::MAX).is_err());
-        assert!(slabs.take(1).is_ok());
+        assert!(slabs.allocate(usize::MAX / 16).is_err() && slabs.allocate(usize::MAX).is_err());
+        assert!(slabs.allocate(1).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::medium::Medium;
 use crate::node::shift::Shift;
-use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
+use crate::node::sorted::{self, RunEnd, RunGeometry, RunSearch, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
 use crate::node::{BlockAt, IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
@@ -87,7 +87,7 @@ impl<N: WordNode> Sorted for CircularOver<N> {
 /// A run in the ring of the slots of `N`, whose number is a power of two.
 pub struct CircularRun<N>(PhantomData<N>);
 
-impl<N: WordNode> Geometry for CircularRun<N> {
+impl<N: WordNode> RunGeometry for CircularRun<N> {
     #[inline]
     fn slot(base: usize, i: isize) -> usize {
         base.wrapping_add_signed(i) & (N::SLOTS - 1)
@@ -109,22 +109,22 @@ impl<N: WordNode> Geometry for CircularRun<N> {
         }
     }
 
-    fn side_of_pair(i: usize, len: usize) -> Side {
-        if 2 * (i + 1) < len - 1 { Side::Left } else { Side::Right }
+    fn side_of_pair(i: usize, len: usize) -> RunEnd {
+        if 2 * (i + 1) < len - 1 { RunEnd::Left } else { RunEnd::Right }
     }
 
     #[inline]
-    fn side_of_insert(i: usize, len: usize) -> Side {
-        if 2 * i < len { Side::Left } else { Side::Right }
+    fn side_of_insert(i: usize, len: usize) -> RunEnd {
+        if 2 * i < len { RunEnd::Left } else { RunEnd::Right }
     }
 
     #[inline]
-    fn side_of_remove(i: usize, len: usize) -> Side {
-        if 2 * i < len - 1 { Side::Left } else { Side::Right }
+    fn side_of_remove(i: usize, len: usize) -> RunEnd {
+        if 2 * i < len - 1 { RunEnd::Left } else { RunEnd::Right }
     }
 }
 
-impl<N: WordNode> Search for CircularRun<N> {
+impl<N: WordNode> RunSearch for CircularRun<N> {
     type Probe = ();
 
     #[inline]

@@ -14,7 +14,7 @@
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
 use crate::node::BlockAt;
-use crate::node::sorted::{Geometry, HEADER, Sorted, Window};
+use crate::node::sorted::{HEADER, RunGeometry, Sorted, Window};
 
 /// Offset of the word. Other layouts use the word before it.
 pub(crate) const COUNT: u64 = 32;

@@ -1,6 +1,6 @@
 //! Changes of leaves that become durable together with others: a layout says which words change, and stores none.
 
-use super::layout::Range;
+use super::layout::RangeOf;
 use super::space::SplitInPlace;
 use super::{Entry, NodeAt};
 use crate::medium::Medium;
@@ -25,5 +25,5 @@ pub enum Deferred {
 pub trait Defer: SplitInPlace {
     /// Records a change in the hints of a leaf, and passes the words of its block that change to `put`, with their new
     /// values. The caller stores them before it unlocks the leaf. The next search in the leaf knows of the change.
-    fn defer(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, change: Deferred, put: impl FnMut(u64, u64));
+    fn defer(node: NodeAt<'_, Self, impl Medium>, range: RangeOf<Self>, change: Deferred, put: impl FnMut(u64, u64));
 }

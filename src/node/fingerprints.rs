@@ -7,7 +7,7 @@ pub(crate) struct Hash(u64);
 
 impl Hash {
     #[inline]
-    pub(crate) fn of(key: u64) -> Self {
+    pub(crate) fn of_key(key: u64) -> Self {
         // The golden ratio spreads neighbouring keys evenly; the fold mixes in the upper half of large keys.
         Self((key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
@@ -26,11 +26,11 @@ impl Hash {
 }
 
 /// A set of slots, one bit each.
-pub(crate) type Slots = u64;
+pub(crate) type SlotSet = u64;
 
 /// The slots of a set, in ascending order.
 #[inline]
-pub(crate) fn each(mut slots: Slots) -> impl Iterator<Item = usize> {
+pub(crate) fn each(mut slots: SlotSet) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let slot = slots.trailing_zeros() as usize;
         let next = (slots != 0).then_some(slot);

@@ -41,7 +41,7 @@ impl IndexKind {
     }
 
     /// The kind with this tag in the pool; `None` if no kind has it.
-    pub(crate) fn of(tag: u16) -> Option<Self> {
+    pub(crate) fn from_tag(tag: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u16 == tag)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) type Ref<'k, L> = <KeysOf<L> as Keys>::Ref<'k>;
 /// An interval of keys.
 pub(crate) type Span<'k, L> = <KeysOf<L> as Keys>::Span<'k>;
 /// What a shadow says about the keys that its node owns.
-pub(crate) type Range<L> = <KeysOf<L> as Keys>::Range;
+pub(crate) type RangeOf<L> = <KeysOf<L> as Keys>::Range;
 
 /// The operations of a layout on one node.
 ///
@@ -69,7 +69,7 @@ pub trait Layout: Send + Sync + Sized + 'static {
     fn entries(node: NodeAt<'_, Self, impl Medium>, keys: Span<'_, Self>, out: &mut Vec<Entry>) -> usize;
 
     /// Writes a whole node into a block that nothing points to, and flushes it.
-    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New<'_, KeysOf<Self>>);
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: NewNode<'_, KeysOf<Self>>);
 
     /// Inserts an entry at its place. There must be an empty slot.
     fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, new: Entry);
@@ -78,14 +78,14 @@ pub trait Layout: Send + Sync + Sized + 'static {
     fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64);
 
     /// Removes the entry at a place of a node that owns `range`.
-    fn remove(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, place: usize);
+    fn remove(node: NodeAt<'_, Self, impl Medium>, range: RangeOf<Self>, place: usize);
 
     /// Finishes what a crash interrupted, durably, and makes the hints.
-    fn recover(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>) -> Result<(), Broken>;
+    fn recover(node: NodeAt<'_, Self, impl Medium>, range: RangeOf<Self>) -> Result<(), Broken>;
 
     /// Reports every broken invariant, without storing anything. Returns `None` if the entries cannot be determined;
     /// one of the reports then says why.
-    fn check(node: BlockAt<'_, impl Medium>, range: Range<Self>, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
+    fn check(node: BlockAt<'_, impl Medium>, range: RangeOf<Self>, report: &mut dyn FnMut(Broken)) -> Option<Checked>;
 }
 
 /// What a check of one node found, apart from broken invariants.
@@ -101,7 +101,7 @@ pub struct Checked {
 }
 
 /// Runs a [check](Layout::check) and returns what it found; as an error, the first broken invariant.
-pub(crate) fn sound<L: Layout>(node: BlockAt<'_, impl Medium>, range: Range<L>) -> Result<Checked, Broken> {
+pub(crate) fn sound<L: Layout>(node: BlockAt<'_, impl Medium>, range: RangeOf<L>) -> Result<Checked, Broken> {
     let mut broken = None;
     let checked = L::check(node, range, &mut |found| broken = broken.take().or(Some(found)));
     match (broken, checked) {
@@ -113,11 +113,11 @@ pub(crate) fn sound<L: Layout>(node: BlockAt<'_, impl Medium>, range: Range<L>) 
 
 /// A new node.
 #[derive(Clone, Copy)]
-pub struct New<'l, K: Keys = Words> {
+pub struct NewNode<'l, K: Keys = Words> {
     /// Levels above the leaves.
     pub level: u16,
     /// The smallest key owned.
-    pub low: K::Low<'l>,
+    pub low: K::StoredLow<'l>,
     /// The number of lines that it may use, if that is not the same for all nodes.
     pub lines: u32,
     /// The right neighbour, 0 = none.

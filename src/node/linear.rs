@@ -2,7 +2,7 @@
 
 use crate::medium::Medium;
 use crate::node::shift::Shift;
-use crate::node::sorted::{self, Geometry, Search, Side, Sorted, Window};
+use crate::node::sorted::{self, RunEnd, RunGeometry, RunSearch, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
 use crate::node::{BlockAt, IndexKind, KeyRange, LEAST_SLOTS, Node, WordNode, Words, slots};
@@ -87,7 +87,7 @@ impl<N: LeafSize> Sorted for LinearOver<N> {
 /// A run from slot 0 on, which is searched by binary search.
 pub enum LinearRun {}
 
-impl Geometry for LinearRun {
+impl RunGeometry for LinearRun {
     #[inline]
     fn slot(_base: usize, i: isize) -> usize {
         i as usize
@@ -97,22 +97,22 @@ impl Geometry for LinearRun {
         Some(0)
     }
 
-    fn side_of_pair(_i: usize, _len: usize) -> Side {
-        Side::Right
+    fn side_of_pair(_i: usize, _len: usize) -> RunEnd {
+        RunEnd::Right
     }
 
     #[inline]
-    fn side_of_insert(_i: usize, _len: usize) -> Side {
-        Side::Right
+    fn side_of_insert(_i: usize, _len: usize) -> RunEnd {
+        RunEnd::Right
     }
 
     #[inline]
-    fn side_of_remove(_i: usize, _len: usize) -> Side {
-        Side::Right
+    fn side_of_remove(_i: usize, _len: usize) -> RunEnd {
+        RunEnd::Right
     }
 }
 
-impl Search for LinearRun {
+impl RunSearch for LinearRun {
     type Probe = ();
 
     #[inline]

@@ -33,15 +33,15 @@ pub(crate) mod unsorted;
 pub(crate) use at::{BlockAt, NodeAt};
 pub use bytes::ByteLeaf;
 pub(crate) use bytes::ByteRange;
-pub(crate) use bytes::entry::{KeyLen, Parts, record as record_of, reference};
+pub(crate) use bytes::entry::{KeyLen, RecordParts, record as record_of, reference};
 pub use circular::Circular;
 pub(crate) use deferred::{Defer, Deferred};
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
-pub(crate) use keys::{ByteFence, ByteSpan, Keys, NoLess, Side};
+pub(crate) use keys::{ByteSpan, Keys, NewByteLow, NoLess, Side};
 pub use keys::{ByteStrings, Words};
-pub(crate) use layout::{Checked, InNode, Layout, Merging, New, Policy};
+pub(crate) use layout::{Checked, InNode, Layout, Merging, NewNode, Policy};
 pub use linear::Linear;
 pub use one_line::OneLine;
 pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};
@@ -131,7 +131,7 @@ pub(crate) type EdgesOf<N> = <<N as Node>::Keys as Keys>::Edges;
 /// What is known about the keys that a node owns.
 pub(crate) type RangeOf<N> = <<N as Node>::Keys as Keys>::Range;
 /// The fence key of a new node.
-pub(crate) type FenceOf<N> = <<N as Node>::Keys as Keys>::Fence;
+pub(crate) type NewLowOf<N> = <<N as Node>::Keys as Keys>::NewLow;
 /// What all nodes of a tree share.
 pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;
 

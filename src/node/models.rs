@@ -6,7 +6,7 @@
 use crate::bias::Bias;
 use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
-use crate::node::layout::{Layout, New};
+use crate::node::layout::{Layout, NewNode};
 use crate::node::shadow::{Leave, Shadow};
 use crate::node::{
     BlockAt, Circular, Entry, Hints, KeyRange, LOW, Linear, NEXT, NodeAt, OneLine, SplitInPlace, WordNode, Words, link,
@@ -31,7 +31,7 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
         let (m, segments) = (Dram::zeroed(2 * N::BYTES), Segments::none());
         let leaf = Self { m, segments, shadow: Shadow::zero(), right: Shadow::zero() };
         let was = leaf.shadow.lock.lock(&Bias::shared());
-        N::Ops::fill(leaf.left(), New { level: 0, low: 0, lines: 0, next: 0, entries, zeroed: false });
+        N::Ops::fill(leaf.left(), NewNode { level: 0, low: 0, lines: 0, next: 0, entries, zeroed: false });
         leaf.m.fence(Step::Insert);
         leaf.shadow.set_range::<Words>(RANGE);
         leaf.shadow.lock.unlock(was, Leave::Ready);
@@ -67,7 +67,7 @@ impl<N: WordNode<Ops: SplitInPlace>> Leaf<N> {
         let (at, border) = (N::BYTES, moved[0].0);
         let was = self.shadow.lock.lock(&Bias::shared());
         let was_right = self.right.lock.lock(&Bias::shared());
-        let new = New { level: 0, low: border, lines: 0, next: 0, entries: moved, zeroed: true };
+        let new = NewNode { level: 0, low: border, lines: 0, next: 0, entries: moved, zeroed: true };
         N::Ops::fill(self.block(at).node(&self.right.hints), new);
         self.right.set_range::<Words>(KeyRange::new(border, u64::MAX));
         self.m.fence(Step::Insert);

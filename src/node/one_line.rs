@@ -14,8 +14,8 @@ use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::circular::CircularOver;
 use crate::node::deferred::{Defer, Deferred};
-use crate::node::fingerprints::{Hash, Slots, each};
-use crate::node::layout::{Checked, Layout, New, Policy};
+use crate::node::fingerprints::{Hash, SlotSet, each};
+use crate::node::layout::{Checked, Layout, NewNode, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
@@ -77,13 +77,13 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
 
     /// The slots of a line.
     #[inline]
-    fn of_line(line: usize) -> Slots {
+    fn of_line(line: usize) -> SlotSet {
         (0b1111 << (line * PER_LINE)) >> 1
     }
 
     /// An empty slot for a key: in its home line, or in the next line that has one. `empty` has at least one slot.
     #[inline]
-    fn choose(empty: Slots, hash: Hash) -> usize {
+    fn choose(empty: SlotSet, hash: Hash) -> usize {
         // With a damaged shadow there may be no empty slot: then any slot will do.
         nearest(empty, Self::of_line(hash.line(Self::LINES))).min(SLOTS - 1)
     }
@@ -94,7 +94,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         let mut empty = node.hints.empty::<SLOTS>();
         let mut lines = 0;
         node.hints.fill_all(entries.iter().map(|&(key, value)| {
-            let hash = Hash::of(key);
+            let hash = Hash::of_key(key);
             let slot = Self::choose(empty, hash);
             empty &= !(1 << slot);
             node.store_pair(key_at(slot), [key, value]);
@@ -104,8 +104,8 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         lines
     }
 
-    /// Stores the marker of `range` into those of the slots whose key lies in `range`; returns the lines it wrote to.
-    fn scrub(node: BlockAt<'_, impl Medium>, slots: Slots, range: KeyRange) -> u64 {
+    /// Stores the marker of `range` into the slots whose keys lie in `range`; returns the lines it wrote to.
+    fn scrub(node: BlockAt<'_, impl Medium>, slots: SlotSet, range: KeyRange) -> u64 {
         let mut lines = 0;
         for slot in each(slots).filter(|&slot| range.contains(node.load(key_at(slot)))) {
             node.store(key_at(slot), range.marker());
@@ -120,7 +120,7 @@ impl<const SLOTS: usize> OneLine<SLOTS> {
         node.store(value_at(slot), value);
         node.order(Step::OneLineInsertKey);
         node.store(key_at(slot), key);
-        node.hints.fill(slot, Hash::of(key).print());
+        node.hints.fill(slot, Hash::of_key(key).print());
     }
 }
 
@@ -136,12 +136,12 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
 
     #[inline]
     fn prefetch(node: BlockAt<'_, impl Medium>, key: u64) {
-        node.prefetch(Hash::of(key).line(Self::LINES) as u64 * LINE, LINE);
+        node.prefetch(Hash::of_key(key).line(Self::LINES) as u64 * LINE, LINE);
     }
 
     #[inline]
     fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
-        let hash = Hash::of(key);
+        let hash = Hash::of_key(key);
         for slot in each(node.hints.matching::<SLOTS>(hash.print())) {
             if node.load(key_at(slot)) == key {
                 return Ok(slot);
@@ -173,7 +173,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
         unsorted::sorted_entries(&pairs, used, keys, out)
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, zeroed, .. }: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, NewNode { low, next, entries, zeroed, .. }: NewNode) {
         node.hints.clear();
         node.store(NEXT, next);
         node.store(LOW, low);
@@ -215,7 +215,7 @@ impl<const SLOTS: usize> Layout for OneLine<SLOTS> {
             if !range.contains(key) {
                 continue;
             }
-            let print = Hash::of(key).print();
+            let print = Hash::of_key(key).print();
             if each(node.hints.matching::<SLOTS>(print)).any(|other| node.load(key_at(other)) == key) {
                 return Err(unsorted::key_twice(*node, key_at(slot)));
             }
@@ -241,7 +241,7 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
 
     fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, &border: &u64, _moved: &[Entry]) {
         // All slots, and no branch: about half of the slots go, in no predictable order.
-        let stays = |slot| Slots::from(node.load(key_at(slot)) < border) << slot;
+        let stays = |slot| SlotSet::from(node.load(key_at(slot)) < border) << slot;
         node.hints.retain((0..SLOTS).fold(0, |slots, slot| slots | stays(slot)));
     }
 
@@ -249,7 +249,7 @@ impl<const SLOTS: usize> SplitInPlace for OneLine<SLOTS> {
     /// because it is split.
     #[inline]
     fn prefetch_put(node: NodeAt<'_, Self, impl Medium>, key: u64) -> bool {
-        let hash = Hash::of(key);
+        let hash = Hash::of_key(key);
         let empty = node.hints.empty::<SLOTS>();
         if empty == 0 {
             node.prefetch(0, Self::BYTES);
@@ -300,7 +300,7 @@ impl<const SLOTS: usize> Defer for OneLine<SLOTS> {
             Deferred::Insert(slot, (key, value)) => {
                 put(value_at(slot), value);
                 put(key_at(slot), key);
-                node.hints.fill(slot, Hash::of(key).print());
+                node.hints.fill(slot, Hash::of_key(key).print());
             }
             Deferred::Update(slot, value) => put(value_at(slot), value),
             Deferred::Remove(slot) => {

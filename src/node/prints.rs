@@ -1,8 +1,8 @@
 //! The fingerprints of an unsorted leaf, and how many entries it has, in its shadow.
 
-use crate::arch::simd::{self, Bytes};
+use crate::arch::simd::{self, FortyBytes};
 use crate::memory::Zero;
-use crate::node::fingerprints::Slots;
+use crate::node::fingerprints::SlotSet;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The most slots: as many fingerprints as fit into the shadow's line.
@@ -12,7 +12,7 @@ pub(super) const MOST: usize = 39;
 const WORDS: usize = (MOST + 1) / 8;
 
 /// The first `slots` slots.
-const fn all(slots: usize) -> Slots {
+const fn all(slots: usize) -> SlotSet {
     (1 << slots) - 1
 }
 
@@ -30,19 +30,19 @@ unsafe impl Zero for Prints {
 impl Prints {
     /// The slots, of the first `SLOTS`, that have this fingerprint.
     #[inline]
-    pub(super) fn matching<const SLOTS: usize>(&self, print: u8) -> Slots {
-        simd::equal(&self.0 as &Bytes, print) & all(SLOTS)
+    pub(super) fn matching<const SLOTS: usize>(&self, print: u8) -> SlotSet {
+        simd::equal(&self.0 as &FortyBytes, print) & all(SLOTS)
     }
 
     /// The slots, of the first `SLOTS`, that hold no entry.
     #[inline]
-    pub(super) fn empty<const SLOTS: usize>(&self) -> Slots {
+    pub(super) fn empty<const SLOTS: usize>(&self) -> SlotSet {
         self.matching::<SLOTS>(0)
     }
 
     /// The slots, of the first `SLOTS`, that hold an entry.
     #[inline]
-    pub(super) fn used<const SLOTS: usize>(&self) -> Slots {
+    pub(super) fn used<const SLOTS: usize>(&self) -> SlotSet {
         !self.empty::<SLOTS>() & all(SLOTS)
     }
 
@@ -91,7 +91,7 @@ impl Prints {
     }
 
     /// Records that all slots but these are empty.
-    pub(super) fn retain(&self, slots: Slots) {
+    pub(super) fn retain(&self, slots: SlotSet) {
         let bytes_of = |bits: u64| {
             let each = (bits & 0xff).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
             // The highest bit of each byte that is not 0, then all of its bits.
@@ -111,7 +111,7 @@ impl Prints {
 /// The empty slot for an entry: one of its home line, or else the next one behind, or else the first. `empty` has at
 /// least one slot, or the result is no slot.
 #[inline]
-pub(super) fn nearest(empty: Slots, home: Slots) -> usize {
+pub(super) fn nearest(empty: SlotSet, home: SlotSet) -> usize {
     let from_home = empty & home.wrapping_neg();
     let choice = if empty & home != 0 {
         empty & home
@@ -141,8 +141,8 @@ mod tests {
             };
             let (used, kept) = (next() & all(MOST), next());
             let print = |slot: usize| [1, 0x80, 0xff, 0x7f][slot % 4];
-            let of = |slots: Slots| (0..MOST).filter(move |slot| slots >> slot & 1 == 1);
-            let expected = |slots: Slots| {
+            let of = |slots: SlotSet| (0..MOST).filter(move |slot| slots >> slot & 1 == 1);
+            let expected = |slots: SlotSet| {
                 let mut bytes = vec![0; MOST + 1];
                 of(slots).for_each(|slot| bytes[slot] = print(slot));
                 bytes[MOST] = slots.count_ones() as u8;

@@ -1,7 +1,7 @@
 //! The volatile companion of a block: version lock, owned range, and the search hints of its layout. It is never
 //! stored, and can always be rebuilt.
 
-use crate::bias::{Bias, How};
+use crate::bias::{Acquired, Bias};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Keys;
@@ -233,12 +233,12 @@ impl VersionLock {
             }
             // Goes with the writer's look at the newest snapshot (see `Chain::newest`), either way.
             let is_taken = match how {
-                How::Store => {
+                Acquired::Store => {
                     self.0.store(was.0 | LOCKED, Ordering::Relaxed);
                     asymmetric::light();
                     true
                 }
-                How::Swap => {
+                Acquired::Swap => {
                     let (old, new) = (was.0, was.0 | LOCKED);
                     self.0.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
                 }

@@ -4,8 +4,8 @@ use super::counted;
 use super::slots::{self, key, key_at, value_at};
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::layout::{Checked, New};
-use crate::node::sorted::{Changes, Geometry, Side, Sorted, Window};
+use crate::node::layout::{Checked, NewNode};
+use crate::node::sorted::{Changes, RunEnd, RunGeometry, Sorted, Window};
 use crate::node::{BlockAt, Entry, KeyRange, SLOT};
 
 /// Stores that become durable in the order they are made.
@@ -43,8 +43,7 @@ impl<'m, M: Medium> InOrder<'m, M> {
         self.then_store(key_at(slot), key, Step::ShiftOutwardsKey);
     }
 
-    /// Stores an entry that moves inwards: the key first. This makes an equal pair, of which the source, the outer one,
-    /// counts.
+    /// Stores an entry that moves inwards: the key first. This makes an equal pair. The source, the outer one, counts.
     #[inline(always)]
     fn store_inwards(&mut self, slot: usize, (key, value): Entry) {
         if self.by_pairs {
@@ -102,7 +101,7 @@ impl<'m, M: Medium> InOrder<'m, M> {
 pub enum Shift {}
 
 impl<N: Sorted> Changes<N> for Shift {
-    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window {
+    fn fill(node: BlockAt<'_, impl Medium>, new: NewNode) -> Window {
         slots::fill::<N>(node, new)
     }
 
@@ -113,10 +112,10 @@ impl<N: Sorted> Changes<N> for Shift {
         let mut in_order = InOrder::new::<N>(node);
         let read = |i: isize| (key(node, slot(i)), node.load(value_at(slot(i))));
         let i = i as isize;
-        // Crash, at any of these stores: the run is longer by one slot and has one equal pair, of which the outer one
-        // is whole (N3); the next open closes the gap. Or the new key is there: then so is everything else.
+        // Crash, at any of these stores: the run is longer by one slot and has one equal pair. The outer one is whole
+        // (N3); the next open closes the gap. Or the new key is there: then so is everything else.
         let window = match N::Geometry::side_of_insert(i as usize, len) {
-            Side::Right => {
+            RunEnd::Right => {
                 for j in (i..len as isize).rev() {
                     in_order.store_outwards(slot(j + 1), read(j));
                 }
@@ -124,7 +123,7 @@ impl<N: Sorted> Changes<N> for Shift {
                 in_order.finish(key_at(slot(i)), SLOT, Step::ShiftRightInsert);
                 Window::new(base, len + 1)
             }
-            Side::Left => {
+            RunEnd::Left => {
                 for j in 0..i {
                     in_order.store_outwards(slot(j - 1), read(j));
                 }
@@ -155,7 +154,7 @@ impl<N: Sorted> Changes<N> for Shift {
         let (mut window, pair) = slots::inspect::<N>(node, range)?;
         if let Some(first) = pair {
             let side = N::Geometry::side_of_pair(first, window.len());
-            let inner = if side == Side::Left { first + 1 } else { first };
+            let inner = if side == RunEnd::Left { first + 1 } else { first };
             window = close_gap::<N>(node, range, window, inner, side);
             node.fence(Step::ShiftRepair);
         }
@@ -174,17 +173,17 @@ fn close_gap<N: Sorted>(
     range: KeyRange,
     window: Window,
     i: usize,
-    side: Side,
+    side: RunEnd,
 ) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     let slot = |i: isize| N::Geometry::slot(base, i);
     let mut in_order = InOrder::new::<N>(node);
     let read = |i: isize| (key(node, slot(i)), node.load(value_at(slot(i))));
     let i = i as isize;
-    // Crash, at any of these stores: one equal pair, of which the outer one is whole (N3). The removed key was
-    // overwritten by the first store.
+    // Crash, at any of these stores: one equal pair. The outer one is whole (N3). The removed key was overwritten by
+    // the first store.
     match side {
-        Side::Right => {
+        RunEnd::Right => {
             let last = len as isize - 1;
             for j in i..last {
                 in_order.store_inwards(slot(j), read(j + 1));
@@ -193,7 +192,7 @@ fn close_gap<N: Sorted>(
             in_order.finish(key_at(slot(last)), 8, Step::ShiftRightRemove);
             Window::new(base, len - 1)
         }
-        Side::Left => {
+        RunEnd::Left => {
             for j in (1..=i).rev() {
                 in_order.store_inwards(slot(j), read(j - 1));
             }

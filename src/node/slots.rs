@@ -2,8 +2,8 @@
 
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::layout::{Checked, New};
-use crate::node::sorted::{Geometry, HEADER, META, Side, Sorted, Window, meta};
+use crate::node::layout::{Checked, NewNode};
+use crate::node::sorted::{HEADER, META, RunEnd, RunGeometry, Sorted, Window, meta};
 use crate::node::{BlockAt, Entry, KeyRange, LOW, NEXT, SLOT, counted};
 use core::hint::select_unpredictable;
 
@@ -74,7 +74,7 @@ pub(crate) fn scan(node: BlockAt<'_, impl Medium>, first: usize, len: usize, wan
 /// Writes a whole node into a block that nothing points to, and flushes it; the caller fences.
 pub(crate) fn fill<N: Sorted>(
     node: BlockAt<'_, impl Medium>,
-    New { level, low, next, entries, zeroed, .. }: New,
+    NewNode { level, low, next, entries, zeroed, .. }: NewNode,
 ) -> Window {
     node.store(NEXT, next);
     node.store(LOW, low);
@@ -165,8 +165,8 @@ fn closed<N: Sorted>(window: Window, pair: Option<usize>) -> Window {
     let (base, len) = (usize::from(window.base), window.len());
     match pair.map(|first| N::Geometry::side_of_pair(first, len)) {
         None => window,
-        Some(Side::Left) => Window::new(N::Geometry::slot(base, 1), len - 1),
-        Some(Side::Right) => Window::new(base, len - 1),
+        Some(RunEnd::Left) => Window::new(N::Geometry::slot(base, 1), len - 1),
+        Some(RunEnd::Right) => Window::new(base, len - 1),
     }
 }
 

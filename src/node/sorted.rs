@@ -13,7 +13,7 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium};
 use crate::memory::Zero;
-use crate::node::layout::{Checked, New};
+use crate::node::layout::{Checked, NewNode};
 use crate::node::{BlockAt, Entry, KeyRange, SLOT, WordNode};
 use crate::sync::{AtomicU32, Ordering};
 use core::ops::Range;
@@ -63,7 +63,7 @@ impl Window {
 
 /// The end of the run towards which entries move to make room, and from which they move to close a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum RunEnd {
     /// Towards the smaller keys.
     Left,
     /// Towards the greater keys.
@@ -113,7 +113,7 @@ impl<P> Run<P> {
 }
 
 /// Where in its slots a run lies, and to which side it shifts.
-pub trait Geometry: 'static {
+pub trait RunGeometry: 'static {
     /// The slot of the `i`-th entry of a run that starts at `base`; `i` may be -1 and one beyond the run.
     fn slot(base: usize, i: isize) -> usize;
 
@@ -124,23 +124,23 @@ pub trait Geometry: 'static {
     ///
     /// After a crash, the same answer decides which one of the equal pair at `i`, `i + 1` counts. So an insert that
     /// starts with `len - 1` entries, and a removal that starts with `len`, must both have shifted towards this side.
-    fn side_of_pair(i: usize, len: usize) -> Side;
+    fn side_of_pair(i: usize, len: usize) -> RunEnd;
 
     /// The side towards which an insert at position `i` of `len` entries shifts.
-    fn side_of_insert(i: usize, len: usize) -> Side;
+    fn side_of_insert(i: usize, len: usize) -> RunEnd;
 
     /// The side from which a removal at position `i` of `len` entries fills the gap.
-    fn side_of_remove(i: usize, len: usize) -> Side;
+    fn side_of_remove(i: usize, len: usize) -> RunEnd;
 }
 
 /// A sorted layout: where its run lies, how it is searched, and how it changes. [`SortedOps`](super::SortedOps) has the
 /// rest, which all sorted layouts share.
 pub trait Sorted: WordNode {
     /// Where the run lies.
-    type Geometry: Geometry;
+    type Geometry: RunGeometry;
 
     /// How a key is found in the run.
-    type Search: Search;
+    type Search: RunSearch;
 
     /// How the run changes.
     type Changes: Changes<Self>;
@@ -156,7 +156,7 @@ pub trait Sorted: WordNode {
 }
 
 /// How a key is found in a run.
-pub trait Search: Send + Sync + 'static {
+pub trait RunSearch: Send + Sync + 'static {
     /// What is looked at before the slots: it lies in DRAM and is made from the keys.
     type Probe: Zero + Send + Sync;
 
@@ -183,7 +183,7 @@ pub trait Search: Send + Sync + 'static {
 /// hints.
 pub trait Changes<N: Sorted> {
     /// Writes a whole node; flushed.
-    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window;
+    fn fill(node: BlockAt<'_, impl Medium>, new: NewNode) -> Window;
 
     /// Inserts an entry at position `i`. The last line is flushed, not fenced.
     fn insert(node: BlockAt<'_, impl Medium>, window: Window, i: usize, new: Entry) -> Window;

@@ -2,8 +2,8 @@
 
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
-use crate::node::layout::{Checked, Layout, New};
-use crate::node::sorted::{self, Changes, Geometry, HEADER, META, Run, Search, Side, Sorted, Window};
+use crate::node::layout::{Checked, Layout, NewNode};
+use crate::node::sorted::{self, Changes, HEADER, META, Run, RunEnd, RunGeometry, RunSearch, Sorted, Window};
 use crate::node::space::SplitInPlace;
 use crate::node::{BlockAt, Entry, KeyRange, NodeAt, counted, slots};
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 /// The operations of the sorted layout `N`: they keep its window and its search probe in step with its slots.
 pub struct SortedOps<N>(PhantomData<fn() -> N>);
 
-type Probe<N> = <<N as Sorted>::Search as Search>::Probe;
+type Probe<N> = <<N as Sorted>::Search as RunSearch>::Probe;
 
 /// A place is a position in the run.
 impl<N: Sorted> Layout for SortedOps<N> {
@@ -62,7 +62,7 @@ impl<N: Sorted> Layout for SortedOps<N> {
         out.len()
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: NewNode) {
         node.hints.set_level(new.level);
         let count = new.entries.len();
         node.hints.set_window(N::Changes::fill(*node, new));
@@ -74,8 +74,8 @@ impl<N: Sorted> Layout for SortedOps<N> {
         let window = node.hints.window();
         node.hints.set_window(N::Changes::insert(*node, window, place, new));
         let positions = match N::Geometry::side_of_insert(place, window.len()) {
-            Side::Left => 0..place + 1,
-            Side::Right => place..window.len() + 1,
+            RunEnd::Left => 0..place + 1,
+            RunEnd::Right => place..window.len() + 1,
         };
         N::Search::changed(*node, node.hints.window(), &node.hints.probe, positions);
     }
@@ -88,8 +88,8 @@ impl<N: Sorted> Layout for SortedOps<N> {
         let window = node.hints.window();
         node.hints.set_window(N::Changes::remove(*node, range, window, place));
         let positions = match N::Geometry::side_of_remove(place, window.len()) {
-            Side::Left => 0..place,
-            Side::Right => place..window.len() - 1,
+            RunEnd::Left => 0..place,
+            RunEnd::Right => place..window.len() - 1,
         };
         N::Search::changed(*node, node.hints.window(), &node.hints.probe, positions);
     }

@@ -3,7 +3,7 @@
 //! A layout names one of two types, [`InPlace`] or [`Renewal`], and implements the trait that goes with it. A verb of
 //! the tree that differs between the two is a [`Verb`]: its method is chosen by the type, at compile time.
 
-use super::layout::{KeysOf, Layout, Range};
+use super::layout::{KeysOf, Layout, RangeOf};
 use super::{BlockAt, Entry, Keys, Node, NodeAt, WordNode};
 use crate::medium::{LINE, Medium, Step};
 
@@ -52,13 +52,13 @@ pub trait SplitInPlace: Layout {
     /// Adds entries beyond the owned range, where they are still empty slots. Overwrites every other empty slot whose
     /// key lies in `wider`, the range that will be owned: keys that a split left behind would otherwise come back.
     /// Flushed.
-    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: Range<Self>, entries: &[Entry]);
+    fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: RangeOf<Self>, entries: &[Entry]);
 
     /// Forgets the entries from `border` on, which the node no longer owns. They are among those that have `moved` to
     /// the new right neighbour. If it stores anything, that is durable when it returns.
     fn truncate_after_split(
         node: NodeAt<'_, Self, impl Medium>,
-        border: &<KeysOf<Self> as Keys>::Fence,
+        border: &<KeysOf<Self> as Keys>::NewLow,
         moved: &[Entry],
     );
 
@@ -89,7 +89,12 @@ pub trait SplitInPlace: Layout {
 
     /// Removes entries that are in a node which owns `range`. They ascend. Returns, as bits, the lines of the node that
     /// the caller must still flush, as [`put`](Self::put) does.
-    fn remove_all(node: NodeAt<'_, Self, impl Medium>, range: Range<Self>, entries: &[Entry], fence: impl Fn()) -> u64 {
+    fn remove_all(
+        node: NodeAt<'_, Self, impl Medium>,
+        range: RangeOf<Self>,
+        entries: &[Entry],
+        fence: impl Fn(),
+    ) -> u64 {
         // The greatest key goes first: then entries that stay move the least.
         for &entry in entries.iter().rev() {
             if let Some(key) = KeysOf::<Self>::key_in_slot(entry)

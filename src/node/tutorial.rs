@@ -1,6 +1,6 @@
 //! The layout that `docs/tutorial-layout.md` writes step by step: a leaf that is an array. For tests only.
 
-use super::layout::{Checked, Layout, New};
+use super::layout::{Checked, Layout, NewNode};
 use super::linear::LinearOver;
 use super::space::{InPlace, SplitInPlace};
 use super::{BlockAt, Entry, IndexKind, KeyRange, LOW, NEXT, Node, NodeAt, SLOT, WordNode, Words, unsorted};
@@ -85,7 +85,7 @@ impl Layout for Plain {
         out.len()
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: NewNode) {
         node.store(NEXT, new.next);
         node.store(LOW, new.low);
         for slot in 0..Self::SLOTS {

@@ -3,7 +3,7 @@
 use super::layout::Checked;
 use super::{
     BlockAt, Entry,
-    fingerprints::{Slots, each},
+    fingerprints::{SlotSet, each},
 };
 use crate::arch::simd;
 use crate::error::Broken;
@@ -15,7 +15,7 @@ pub(crate) type Pairs = [[u64; 2]; simd::MOST];
 /// Writes those of the `used` pairs whose keys lie in `from..=to` to the start of `out`, in ascending order, and
 /// returns their number.
 #[inline]
-pub(crate) fn sorted_entries(pairs: &Pairs, used: Slots, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
+pub(crate) fn sorted_entries(pairs: &Pairs, used: SlotSet, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
     simd::sorted(pairs, used, keys, room(out))
 }
 

@@ -24,12 +24,12 @@ pub trait Strategy: Send + Sync + 'static {
     const PRINTED: bool = false;
 
     /// How the leaves that replace a full one differ from it in size.
-    fn resize(leaf: Seen) -> Resize;
+    fn resize(leaf: LeafUse) -> Resize;
 }
 
 /// What was observed about a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct LeafUse {
     /// It was written more than read.
     pub write_intensive: bool,
     /// It was written more than leaves are on average.
@@ -97,7 +97,7 @@ impl Strategy for Fixed {
     const NAME: &'static str = "append_fixed";
     const COUNTS: bool = false;
 
-    fn resize(_leaf: Seen) -> Resize {
+    fn resize(_leaf: LeafUse) -> Resize {
         Resize::Keep
     }
 }
@@ -106,7 +106,7 @@ impl Strategy for Conservative {
     const TAG: u16 = 14;
     const NAME: &'static str = "append_conservative";
 
-    fn resize(leaf: Seen) -> Resize {
+    fn resize(leaf: LeafUse) -> Resize {
         match (leaf.write_intensive, leaf.hot_write, leaf.hot_read) {
             (true, true, false) => Resize::Grow,
             (false, false, true) => Resize::Shrink,
@@ -119,7 +119,7 @@ impl Strategy for Aggressive {
     const TAG: u16 = 15;
     const NAME: &'static str = "append_aggressive";
 
-    fn resize(leaf: Seen) -> Resize {
+    fn resize(leaf: LeafUse) -> Resize {
         if leaf.write_intensive { Resize::Double } else { Resize::Keep }
     }
 }
@@ -128,7 +128,7 @@ impl Strategy for Balanced {
     const TAG: u16 = 16;
     const NAME: &'static str = "append";
 
-    fn resize(leaf: Seen) -> Resize {
+    fn resize(leaf: LeafUse) -> Resize {
         match (leaf.write_intensive, leaf.hot_write, leaf.hot_read) {
             (true, true, _) => Resize::Double,
             (true, false, _) => Resize::Grow,
@@ -143,7 +143,7 @@ impl Strategy for AsPrinted {
     const NAME: &'static str = "append_printed";
     const PRINTED: bool = true;
 
-    fn resize(leaf: Seen) -> Resize {
+    fn resize(leaf: LeafUse) -> Resize {
         Balanced::resize(leaf)
     }
 }
@@ -170,14 +170,14 @@ const RECENT: u64 = 64;
 
 impl Workload {
     /// Called when a leaf with this tally is replaced. Returns how the leaf compares with the average.
-    pub(crate) fn compare(&self, tally: &Halves) -> Seen {
+    pub(crate) fn compare(&self, tally: &Halves) -> LeafUse {
         let follow = |average: &AtomicU64, now: u64| {
             let (before, now) = (average.load(Ordering::Relaxed), now << 16);
             average.store(before - before / RECENT + now / RECENT, Ordering::Relaxed);
             now > before
         };
         let (reads, writes) = words(tally);
-        Seen {
+        LeafUse {
             write_intensive: reads < writes,
             hot_write: follow(&self.writes, writes),
             hot_read: follow(&self.reads, reads),
@@ -191,10 +191,10 @@ impl Workload {
     }
 
     /// How a leaf with this tally compares with the average of all leaves, given their number.
-    fn compare_with_all(&self, tally: &Halves, leaves: u64) -> Seen {
+    fn compare_with_all(&self, tally: &Halves, leaves: u64) -> LeafUse {
         let (reads, writes) = words(tally);
         let is_hot = |of_leaf: u64, of_all: &AtomicU64| of_leaf * leaves > of_all.load(Ordering::Relaxed);
-        Seen {
+        LeafUse {
             write_intensive: reads < writes,
             hot_write: is_hot(writes, &self.all_writes),
             hot_read: is_hot(reads, &self.all_reads),
@@ -208,14 +208,14 @@ impl Workload {
 /// here a write counts as a search, too, because it begins with one. And the paper assumes that a leaf larger by one
 /// line saves a whole split; here it saves its share of a split. With the paper's terms, leaves that are only written
 /// to grow as far as they can, and searching them costs more than all splits.
-struct Model {
+struct CostModel {
     costs: Costs,
     /// Elements per line.
     per_line: u64,
     printed: bool,
 }
 
-impl Model {
+impl CostModel {
     fn read(&self, lines: u64) -> u64 {
         lines * self.per_line * u64::from(self.costs.slot)
     }
@@ -265,7 +265,7 @@ pub(crate) fn lines<S: Strategy>(
     if !S::COUNTS {
         return old;
     }
-    let model = Model { costs, per_line, printed: S::PRINTED };
+    let model = CostModel { costs, per_line, printed: S::PRINTED };
     let seen = if S::PRINTED { workload.compare_with_all(tally, leaves()) } else { workload.compare(tally) };
     match S::resize(seen) {
         Resize::Keep => old,
@@ -284,8 +284,8 @@ mod tests {
 
     const COSTS: Costs = Costs::NOMINAL;
 
-    fn seen(write_intensive: bool, hot_write: bool, hot_read: bool) -> Seen {
-        Seen { write_intensive, hot_write, hot_read }
+    fn seen(write_intensive: bool, hot_write: bool, hot_read: bool) -> LeafUse {
+        LeafUse { write_intensive, hot_write, hot_read }
     }
 
     #[test]

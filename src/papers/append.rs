@@ -16,7 +16,7 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::{Halves, Zero};
-use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::layout::{Checked, Layout, NewNode, sound};
 use crate::node::linear::{LeafSize, LinearOver};
 use crate::node::space::{Renew, Renewal, Sizes, Takes};
 use crate::node::{
@@ -95,7 +95,7 @@ const _: () = assert!(<Append<3> as WordNode>::Inner::SLOTS == 4 && <Append<8> a
 
 /// The search hints of a leaf.
 #[derive(Debug)]
-pub struct Log {
+pub struct EntryLog {
     /// The number of entries, and of elements.
     census: Halves,
     /// The number of reads, and of writes: an estimate, since two threads may count at once.
@@ -104,7 +104,7 @@ pub struct Log {
 }
 
 // SAFETY: the type consists of numbers, for which zero bytes are the value 0, and it has no destructor.
-unsafe impl Zero for Log {
+unsafe impl Zero for EntryLog {
     fn zero() -> Self {
         Self { census: Halves::zero(), tally: Halves::zero(), lines: AtomicU64::zero() }
     }
@@ -136,7 +136,7 @@ fn write(node: BlockAt<'_, impl Medium>, i: usize, (key, value): Entry, negative
 }
 
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, S, I> {
-    /// Whether the inner nodes are those of most trees.
+    /// Whether the inner nodes are those that most trees have.
     const IS_USUAL: bool = Self::LAYOUT == S::TAG;
 
     /// Appends elements; the last line is flushed, not fenced.
@@ -172,10 +172,10 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Append<LINES, 
 /// A place is an element number.
 impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Layout for Append<LINES, S, I> {
     type Node = Self;
-    type Hints = Log;
+    type Hints = EntryLog;
 
     #[inline]
-    fn len(hints: &Log) -> usize {
+    fn len(hints: &EntryLog) -> usize {
         hints.census.get().0
     }
 
@@ -200,7 +200,7 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Layout for App
         out.len()
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: NewNode) {
         let entries = new.entries;
         assert!(entries.len() <= Self::capacity(new.lines.into()), "a new leaf holds what it is made for");
         node.store(NEXT, new.next);
@@ -262,7 +262,7 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Renew for Appe
     const TAKES: Takes = Takes { update: 2, remove: 1 };
 
     #[inline]
-    fn taken(hints: &Log) -> usize {
+    fn taken(hints: &EntryLog) -> usize {
         hints.census.get().1
     }
 }
@@ -277,12 +277,12 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
         Self::stored_size(node).saturating_mul(LINE)
     }
 
-    fn lines(hints: &Log) -> u32 {
+    fn lines(hints: &EntryLog) -> u32 {
         hints.lines.load(Ordering::Relaxed) as u32
     }
 
     #[inline]
-    fn slots(hints: &Log) -> usize {
+    fn slots(hints: &EntryLog) -> usize {
         Self::capacity(hints.lines.load(Ordering::Relaxed))
     }
 
@@ -293,13 +293,13 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
         adaptive::lines::<S>((old, LEAST, most), PER_LINE as u64, costs, &hints.tally, shared, leaves) as u32
     }
 
-    fn inherit(hints: &Log, of: &Log, heirs: usize) {
+    fn inherit(hints: &EntryLog, of: &EntryLog, heirs: usize) {
         let (reads, writes) = of.tally.get();
         hints.tally.set(reads / heirs, writes / heirs);
     }
 
     #[inline]
-    fn searched(hints: &Log, shared: &Workload) {
+    fn searched(hints: &EntryLog, shared: &Workload) {
         if S::COUNTS {
             hints.tally.add(1, 0);
         }
@@ -309,7 +309,7 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
     }
 
     #[inline]
-    fn written(hints: &Log, shared: &Workload, slots: usize) {
+    fn written(hints: &EntryLog, shared: &Workload, slots: usize) {
         if S::COUNTS {
             hints.tally.add(0, slots);
         }
@@ -320,7 +320,7 @@ impl<const LINES: usize, S: Strategy, I: WordNode<Ops: InnerOps>> Sizes<Self> fo
 
     const HEAT_IS_WRITES: bool = S::PRINTED;
 
-    fn writes(hints: &Log) -> u64 {
+    fn writes(hints: &EntryLog) -> u64 {
         hints.tally.get().1 as u64
     }
 }

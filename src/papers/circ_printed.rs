@@ -4,7 +4,7 @@ use crate::medium::Medium;
 use crate::node::circular::CircularRun;
 use crate::node::layout::{Merging, Policy};
 use crate::node::shift::Shift;
-use crate::node::sorted::{Search, Sorted, Window};
+use crate::node::sorted::{RunSearch, Sorted, Window};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
 use crate::node::{BlockAt, Circular, IndexKind, Node, WordNode, Words, slots};
@@ -101,7 +101,7 @@ impl<const SLOTS: usize, const PARTS: u8> Sorted for CircularPrinted<SLOTS, PART
     const COUNTED: bool = Self::has(circ::COUNT);
 }
 
-impl<const SLOTS: usize, const PARTS: u8> Search for CircularPrinted<SLOTS, PARTS> {
+impl<const SLOTS: usize, const PARTS: u8> RunSearch for CircularPrinted<SLOTS, PARTS> {
     type Probe = ();
 
     #[inline]

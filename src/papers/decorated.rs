@@ -1,8 +1,8 @@
 //! Which sorted layouts can have another search, and how large its probe is.
 
-use crate::arch::simd::Bytes;
+use crate::arch::simd::FortyBytes;
 use crate::memory::Zero;
-use crate::node::sorted::{Search, Sorted};
+use crate::node::sorted::{RunSearch, Sorted};
 use crate::node::{Circular, Linear, PER_LINE};
 use crate::sync::AtomicU64;
 
@@ -10,7 +10,7 @@ use crate::sync::AtomicU64;
 /// [`Scanned`](super::Scanned) can wrap.
 ///
 /// The pool holds the same nodes with and without them, but a tree keeps the layout that it was created with.
-pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
+pub trait Decorated: Sorted<Search: RunSearch<Probe = ()>> {
     /// Tag and name with sentinels.
     const SENTINEL: (u16, &'static str);
     /// Tag and name with fingerprints.
@@ -25,7 +25,7 @@ pub trait Decorated: Sorted<Search: Search<Probe = ()>> {
     /// One key for each line.
     type Sentinels: Zero + AsRef<[AtomicU64]> + Send + Sync;
     /// One byte for each slot.
-    type Prints: Zero + AsRef<[Bytes]> + Send + Sync;
+    type Prints: Zero + AsRef<[FortyBytes]> + Send + Sync;
 
     /// The position that a slot would have in a run from `base` on.
     fn position_of(base: usize, slot: usize) -> usize;
@@ -73,7 +73,7 @@ macro_rules! decorated {
             $(const $tag_and_name: (u16, &'static str) = $value;)*
 
             type Sentinels = [AtomicU64; $slots / PER_LINE];
-            type Prints = [Bytes; usize::div_ceil($slots, size_of::<Bytes>())];
+            type Prints = [FortyBytes; usize::div_ceil($slots, size_of::<FortyBytes>())];
 
             #[inline]
             fn position_of(base: usize, slot: usize) -> usize {

@@ -1,9 +1,9 @@
 //! Fingerprints on sorted layouts: the rival of sentinels.
 
-use crate::arch::simd::{self, Bytes};
+use crate::arch::simd::{self, FortyBytes};
 use crate::medium::Medium;
 use crate::node::fingerprints::{Hash, each};
-use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::sorted::{RunGeometry, RunSearch, Window};
 use crate::node::{BlockAt, slots};
 use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
@@ -37,7 +37,7 @@ pub struct FingerprintedLeaves<N>(PhantomData<N>);
 
 decorated_node!(FingerprintedLeaves, FINGERPRINTED_LEAVES, inner: Scanned<N>);
 
-impl<N: Decorated> Search for Fingerprinted<N> {
+impl<N: Decorated> RunSearch for Fingerprinted<N> {
     type Probe = N::Prints;
 
     /// A search reads only the lines whose fingerprints match.
@@ -52,8 +52,8 @@ impl<N: Decorated> Search for Fingerprinted<N> {
 
     #[inline]
     fn position(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, key: u64) -> Option<usize> {
-        let print = Hash::of(key).print();
-        for (first, bytes) in (0..).step_by(size_of::<Bytes>()).zip(prints.as_ref()) {
+        let print = Hash::of_key(key).print();
+        for (first, bytes) in (0..).step_by(size_of::<FortyBytes>()).zip(prints.as_ref()) {
             for slot in each(simd::equal(bytes, print)).map(|i| first + i) {
                 // An empty slot may still have the fingerprint of its last entry.
                 let position = N::position_of(run.base.into(), slot);
@@ -69,16 +69,16 @@ impl<N: Decorated> Search for Fingerprinted<N> {
     fn changed(node: BlockAt<'_, impl Medium>, run: Window, prints: &N::Prints, positions: Range<usize>) {
         for i in positions {
             let slot = N::Geometry::slot(run.base.into(), i as isize);
-            let word = &prints.as_ref()[slot / size_of::<Bytes>()][slot % size_of::<Bytes>() / 8];
-            let shift = slot % size_of::<Bytes>() % 8 * 8;
+            let word = &prints.as_ref()[slot / size_of::<FortyBytes>()][slot % size_of::<FortyBytes>() / 8];
+            let shift = slot % size_of::<FortyBytes>() % 8 * 8;
             let others = word.load(Ordering::Relaxed) & !(0xff << shift);
-            let print = Hash::of(slots::key(node, slot)).print();
+            let print = Hash::of_key(slots::key(node, slot)).print();
             word.store(others | u64::from(print) << shift, Ordering::Relaxed);
         }
     }
 }
 
-impl<N: Decorated> Search for FingerprintedLeaves<N> {
+impl<N: Decorated> RunSearch for FingerprintedLeaves<N> {
     type Probe = N::Prints;
 
     const PREFETCHED: u64 = Fingerprinted::<N>::PREFETCHED;

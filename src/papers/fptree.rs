@@ -16,8 +16,8 @@
 use crate::arch::simd;
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::fingerprints::{Hash, Slots, each};
-use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::fingerprints::{Hash, SlotSet, each};
+use crate::node::layout::{Checked, Layout, NewNode, sound};
 use crate::node::slots::{key_at, value_at};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted::{self, Pairs};
@@ -77,11 +77,11 @@ impl<const SLOTS: usize, const PRINTED: bool> WordNode for Fingerprint<SLOTS, PR
 }
 
 impl<const SLOTS: usize, const PRINTED: bool> Fingerprint<SLOTS, PRINTED> {
-    const ALL: Slots = (1 << SLOTS) - 1;
+    const ALL: SlotSet = (1 << SLOTS) - 1;
 
     /// The slots with this fingerprint.
     #[inline]
-    fn matching(node: BlockAt<'_, impl Medium>, print: u8) -> Slots {
+    fn matching(node: BlockAt<'_, impl Medium>, print: u8) -> SlotSet {
         let mut words = [0; MOST / 8];
         node.load_words(PRINTS, &mut words);
         words.iter().rev().fold(0, |slots, &word| slots << 8 | simd::equal_in_word(word, print))
@@ -103,7 +103,7 @@ impl<const SLOTS: usize, const PRINTED: bool> Fingerprint<SLOTS, PRINTED> {
     }
 
     /// Stores the bitmap; durable when it returns.
-    fn commit(node: BlockAt<'_, impl Medium>, used: Slots) {
+    fn commit(node: BlockAt<'_, impl Medium>, used: SlotSet) {
         node.store(BITMAP, used);
         node.flush(BITMAP, 8, Step::BitmapClear);
         node.fence(Step::BitmapClear);
@@ -129,7 +129,7 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
     #[inline]
     fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
         let used = node.hints.load(Ordering::Relaxed);
-        let candidates = Self::matching(*node, Hash::of(key).print()) & used;
+        let candidates = Self::matching(*node, Hash::of_key(key).print()) & used;
         match each(candidates).find(|&slot| slots::key(*node, slot) == key) {
             Some(slot) => Ok(slot),
             // A damaged or torn bitmap may have no empty slot: then any slot will do.
@@ -148,14 +148,14 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
         unsorted::sorted_entries(&pairs, node.hints.load(Ordering::Relaxed), keys, out)
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, .. }: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, NewNode { low, next, entries, .. }: NewNode) {
         let used = ((1u64 << entries.len()) - 1) & Self::ALL;
         node.store(NEXT, next);
         node.store(LOW, low);
         node.store(BITMAP, used);
         for (slot, &(key, value)) in entries.iter().enumerate() {
             node.store_pair(key_at(slot), [key, value]);
-            Self::set_print(*node, slot, Hash::of(key).print());
+            Self::set_print(*node, slot, Hash::of_key(key).print());
         }
         node.flush(0, key_at(entries.len()), Step::NodeFill);
         node.hints.store(used, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
         node.store_pair(key_at(place), [key, value]);
         node.flush(key_at(place), SLOT, Step::BitmapSlot);
         node.fence(Step::BitmapSlot);
-        Self::set_print(*node, place, Hash::of(key).print());
+        Self::set_print(*node, place, Hash::of_key(key).print());
         if PRINTED {
             // Crash: a slot whose bit is not set. The fence does for order, too.
             node.flush(PRINTS + place as u64 / 8 * 8, 8, Step::BitmapPrint);
@@ -204,7 +204,8 @@ impl<const SLOTS: usize, const PRINTED: bool> Layout for Fingerprint<SLOTS, PRIN
     fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let keys = unsorted::distinct_keys(node, Self::owned(node, range), key_at).map_err(&mut *report);
         let keys = keys.ok()?;
-        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(node, slot) != Hash::of(key).print()) {
+        if let Some(&(_, slot)) = keys.iter().find(|&&(key, slot)| Self::print(node, slot) != Hash::of_key(key).print())
+        {
             report(node.broken(key_at(slot), "N3: a fingerprint of another key"));
             return None;
         }
@@ -222,7 +223,7 @@ impl<const SLOTS: usize, const PRINTED: bool> SplitInPlace for Fingerprint<SLOTS
             used |= 1 << slot;
             lines |= 1 << (slot / PER_LINE);
             node.store_pair(key_at(slot), [key, value]);
-            Self::set_print(*node, slot, Hash::of(key).print());
+            Self::set_print(*node, slot, Hash::of_key(key).print());
         }
         each(lines).for_each(|line| node.flush(key_at(line * PER_LINE), LINE, Step::BitmapPrefill));
         if lines != 0 {

@@ -12,7 +12,7 @@
 
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
-use crate::node::layout::{Checked, New};
+use crate::node::layout::{Checked, NewNode};
 use crate::node::linear::LinearRun;
 use crate::node::shift::Shift;
 use crate::node::slots::{self, key_at, value_at};
@@ -31,7 +31,7 @@ use core::ops::Range;
 ///
 /// # As printed
 ///
-/// With `WHOLE`, the copy is that of the node: its header and all its slots, whether they are in use or not. Without
+/// With `WHOLE`, the copy is of the whole node: its header and all its slots, whether they are in use or not. Without
 /// it, only the entries are copied.
 ///
 /// # What differs
@@ -122,7 +122,7 @@ impl<const SLOTS: usize, const WHOLE: bool> Sorted for Logged<SLOTS, WHOLE> {
 impl<const SLOTS: usize, const WHOLE: bool> Changes<Self> for Logged<SLOTS, WHOLE> {
     /// A block that was used for something else may have any word where the log word is. The word is flushed with the
     /// header.
-    fn fill(node: BlockAt<'_, impl Medium>, new: New) -> Window {
+    fn fill(node: BlockAt<'_, impl Medium>, new: NewNode) -> Window {
         node.store(LOG, 0);
         slots::fill::<Self>(node, new)
     }

@@ -141,5 +141,5 @@ fn layout_name(layout: u16) -> &'static str {
 
 /// The name of an index's tag.
 pub(crate) fn index_name(index: u16) -> &'static str {
-    IndexKind::of(index).map_or("unknown", IndexKind::name)
+    IndexKind::from_tag(index).map_or("unknown", IndexKind::name)
 }

@@ -1,7 +1,7 @@
 //! Linear search on sorted layouts.
 
 use crate::medium::Medium;
-use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::sorted::{RunGeometry, RunSearch, Window};
 use crate::node::{BlockAt, slots};
 use crate::papers::decorated::{Decorated, decorated_node};
 use core::ops::Range;
@@ -18,7 +18,7 @@ pub struct Scanned<N>(PhantomData<N>);
 
 decorated_node!(Scanned, SCANNED, inner: Self);
 
-impl<N: Decorated> Search for Scanned<N> {
+impl<N: Decorated> RunSearch for Scanned<N> {
     type Probe = ();
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Sentinels: the first key of each line, side by side in DRAM, so that a search reads one line of slots.
 
 use crate::medium::Medium;
-use crate::node::sorted::{Geometry, Search, Window};
+use crate::node::sorted::{RunGeometry, RunSearch, Window};
 use crate::node::{BlockAt, PER_LINE, slots};
 use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
@@ -56,8 +56,8 @@ fn not_above(words: &[AtomicU64], key: u64) -> usize {
     partition(words.len(), |i| words[i].load(Ordering::Relaxed) <= key)
 }
 
-/// Finds a key in the line that `passed` chooses: it returns how many sentinels are not above the key, given those of
-/// the lines after the run's first one, up to the end of the array and from its start on.
+/// Finds a key in the line that `passed` chooses: it returns how many sentinels are not above the key, given the
+/// sentinels of the lines after the run's first one, up to the end of the array and from its start on.
 #[inline]
 fn find_by<N: Decorated>(
     node: BlockAt<'_, impl Medium>,
@@ -84,7 +84,7 @@ fn find_by<N: Decorated>(
     if place < end && key_at(place) == key { Ok(place) } else { Err(place) }
 }
 
-impl<N: Decorated> Search for Sentinel<N> {
+impl<N: Decorated> RunSearch for Sentinel<N> {
     type Probe = N::Sentinels;
 
     /// A search reads one line, but it is not known yet which one.
@@ -109,7 +109,7 @@ impl<N: Decorated> Search for Sentinel<N> {
     }
 }
 
-impl<N: Decorated> Search for SentinelLeaves<N> {
+impl<N: Decorated> RunSearch for SentinelLeaves<N> {
     type Probe = N::Sentinels;
 
     const PREFETCHED: u64 = Sentinel::<N>::PREFETCHED;

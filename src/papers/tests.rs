@@ -14,7 +14,7 @@ use crate::error::Broken;
 use crate::medium::any::{Any, holding};
 use crate::medium::{Event, LINE, Medium, Model, Sim, Step};
 use crate::memory::Zero;
-use crate::node::layout::{Layout, New, sound};
+use crate::node::layout::{Layout, NewNode, sound};
 use crate::node::shadow::Shadow;
 use crate::node::{
     BlockAt, ByteLeaf, Circular, Entry, Hints, KeyRange, Linear, Node, NodeAt, OneLine, Sizes, SizesOf, Space, WordNode,
@@ -84,7 +84,7 @@ impl<N: WordNode> AnyNode for Of<N> {
 
     fn fill(&self, m: &Any, entries: &[Entry]) {
         let lines = (N::BYTES / LINE) as u32;
-        N::Ops::fill(self.node(m), New { level: 0, low: OWNED[0], lines, next: 0, entries, zeroed: true });
+        N::Ops::fill(self.node(m), NewNode { level: 0, low: OWNED[0], lines, next: 0, entries, zeroed: true });
         m.fence(Step::SplitFill);
     }
 
@@ -330,7 +330,7 @@ fn cut(
                 assert!(allowed.contains(&&found), "{when}: {found:?}, allowed is {allowed:?}");
                 let recovery = sim.trace();
                 path = sim.path();
-                sim.settle(1);
+                sim.decide_rest(1);
                 same(&when, &*node, &m, &found);
                 use_it(&when, &*node, &m, found.clone(), random, same);
                 if depth > 0 && recovery.iter().any(|event| matches!(event, Event::Store { .. } | Event::Pair { .. })) {

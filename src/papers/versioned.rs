@@ -16,7 +16,7 @@
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::Halves;
-use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::layout::{Checked, Layout, NewNode, sound};
 use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
 use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, NodeAt, WordNode, Words};
@@ -295,7 +295,7 @@ impl<const SLOTS: usize, I: WordNode<Ops: InnerOps>> Layout for Versioned<SLOTS,
         out.len()
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, .. }: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, NewNode { low, next, entries, .. }: NewNode) {
         node.store(NEXT, next);
         node.store(LOW, low);
         node.store(COMMIT, entries.len() as u64);

@@ -16,7 +16,7 @@ use super::versioned::{Commit, NEVER, Versioned, Versions, entry_at};
 use crate::error::Broken;
 use crate::medium::{Medium, Step};
 use crate::memory::Halves;
-use crate::node::layout::{Checked, Layout, New, sound};
+use crate::node::layout::{Checked, Layout, NewNode, sound};
 use crate::node::sorted::{Run, meta};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, Node, NodeAt, WordNode, Words};
@@ -56,12 +56,14 @@ impl<const SLOTS: usize> WordNode for VersionedInner<SLOTS> {
 }
 
 /// The number of valid entries and of all entries; and the level.
-type Hints = Run<Halves>;
+type EntryCounts = Run<Halves>;
 /// The leaves, whose entries these are.
-type Leaf<const SLOTS: usize> = Versioned<SLOTS>;
+type VersionedLeaf<const SLOTS: usize> = Versioned<SLOTS>;
 
 /// The node as a leaf.
-fn leaf<const SLOTS: usize, M: Medium>(node: NodeAt<'_, VersionedInner<SLOTS>, M>) -> NodeAt<'_, Leaf<SLOTS>, M> {
+fn leaf<const SLOTS: usize, M: Medium>(
+    node: NodeAt<'_, VersionedInner<SLOTS>, M>,
+) -> NodeAt<'_, VersionedLeaf<SLOTS>, M> {
     (*node).node(&node.hints.probe)
 }
 
@@ -103,7 +105,7 @@ impl<const SLOTS: usize> VersionedInner<SLOTS> {
 /// A place is a position among valid and ended entries.
 impl<const SLOTS: usize> Layout for VersionedInner<SLOTS> {
     type Node = Self;
-    type Hints = Hints;
+    type Hints = EntryCounts;
 
     fn level(node: BlockAt<'_, impl Medium>) -> Result<u16, Broken> {
         let word = node.load(META);
@@ -116,39 +118,39 @@ impl<const SLOTS: usize> Layout for VersionedInner<SLOTS> {
     }
 
     #[inline]
-    fn len(hints: &Hints) -> usize {
+    fn len(hints: &EntryCounts) -> usize {
         hints.probe.get().0
     }
 
     fn search(node: NodeAt<'_, Self, impl Medium>, key: u64) -> Result<usize, usize> {
-        Leaf::<SLOTS>::search(leaf(node), key)
+        VersionedLeaf::<SLOTS>::search(leaf(node), key)
     }
 
     #[inline]
     fn value(node: NodeAt<'_, Self, impl Medium>, place: usize) -> u64 {
-        Leaf::<SLOTS>::value(leaf(node), place)
+        VersionedLeaf::<SLOTS>::value(leaf(node), place)
     }
 
     fn entries(node: NodeAt<'_, Self, impl Medium>, keys: (u64, u64), out: &mut Vec<Entry>) -> usize {
-        Leaf::<SLOTS>::entries(leaf(node), keys, out)
+        VersionedLeaf::<SLOTS>::entries(leaf(node), keys, out)
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, new: New) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, new: NewNode) {
         // Flushed with the header.
         node.store(META, meta::<Self>(new.level));
         node.hints.set_level(new.level);
-        Leaf::<SLOTS>::fill(leaf(node), new);
+        VersionedLeaf::<SLOTS>::fill(leaf(node), new);
     }
 
     fn insert(node: NodeAt<'_, Self, impl Medium>, place: usize, new: Entry) {
         let place = Self::make_room(node, place);
-        Leaf::<SLOTS>::insert(leaf(node), place, new);
+        VersionedLeaf::<SLOTS>::insert(leaf(node), place, new);
     }
 
     fn update(node: NodeAt<'_, Self, impl Medium>, place: usize, value: u64) {
         let place = Self::make_room(node, place);
         if node.hints.probe.get().1 < SLOTS {
-            Leaf::<SLOTS>::update(leaf(node), place, value);
+            VersionedLeaf::<SLOTS>::update(leaf(node), place, value);
         } else {
             node.store(entry_at(place) + 8, value);
             node.flush(entry_at(place) + 8, 8, Step::VersionedReplace);
@@ -156,20 +158,20 @@ impl<const SLOTS: usize> Layout for VersionedInner<SLOTS> {
     }
 
     fn remove(node: NodeAt<'_, Self, impl Medium>, range: KeyRange, place: usize) {
-        Leaf::<SLOTS>::remove(leaf(node), range, place);
+        VersionedLeaf::<SLOTS>::remove(leaf(node), range, place);
     }
 
     fn recover(node: NodeAt<'_, Self, impl Medium>, range: KeyRange) -> Result<(), Broken> {
         node.hints.set_level(Self::level(*node)?);
         sound::<Self>(*node, range)?;
-        let count = Leaf::<SLOTS>::repair(*node, Commit::load(*node)).count;
+        let count = VersionedLeaf::<SLOTS>::repair(*node, Commit::load(*node)).count;
         let owned = (0..count).take_while(|&i| range.contains(Versions::load(*node, i).key));
         Self::truncate(node, owned.count());
         Ok(())
     }
 
     fn check(node: BlockAt<'_, impl Medium>, range: KeyRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
-        Leaf::<SLOTS>::check_those(node, range, |key| range.contains(key), report)
+        VersionedLeaf::<SLOTS>::check_those(node, range, |key| range.contains(key), report)
     }
 }
 
@@ -198,7 +200,7 @@ impl<const SLOTS: usize> SplitInPlace for VersionedInner<SLOTS> {
 
 impl<const SLOTS: usize> InnerOps for VersionedInner<SLOTS> {
     #[inline]
-    fn level_of(hints: &Hints) -> u16 {
+    fn level_of(hints: &EntryCounts) -> u16 {
         hints.level()
     }
 

@@ -24,7 +24,8 @@ impl<M: Medium> Access<'_, M> {
     /// Whether `at` is the offset of a block of the tree's leaves, which is long enough for a header.
     #[inline]
     pub(crate) fn is_leaf(self, at: u64) -> bool {
-        let unit = self.segments.of(at).and_then(|segment| self.segments.unit(segment, SegmentKind::Leaf, self.tree));
+        let unit =
+            self.segments.holding(at).and_then(|segment| self.segments.unit(segment, SegmentKind::Leaf, self.tree));
         unit.is_some_and(|(unit, len)| {
             let within = self.segments.within(at);
             u64::from(unit) >= LINE && (within as u32).is_multiple_of(unit) && within + u64::from(unit) <= len

@@ -24,12 +24,12 @@ use crate::medium::Medium;
 use crate::memory::OF_ALLOCATOR;
 use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
 use crate::sync::{Mutex, MutexGuard};
-use part::{Part, Unit};
+use part::{SegmentBlocks, Unit};
 use std::ops::{Deref, DerefMut};
 
 /// A block that was just taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenBlock {
     /// Its offset.
     pub(crate) at: u64,
     /// True if it durably holds zeros.
@@ -45,29 +45,29 @@ pub(crate) struct Blocks {
 /// The state of a class, which takes memory only from when it has blocks: a tree has dozens of classes for records, and
 /// a small one uses few of them.
 #[derive(Default)]
-struct Lazy(Option<Box<State>>);
+struct Lazy(Option<Box<ClassState>>);
 
 impl Deref for Lazy {
-    type Target = State;
+    type Target = ClassState;
 
     #[inline]
-    fn deref(&self) -> &State {
-        static NONE: State = State::new(Unit { bytes: 1, reciprocal: 0 });
+    fn deref(&self) -> &ClassState {
+        static NONE: ClassState = ClassState::new(Unit { bytes: 1, reciprocal: 0 });
         self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
 impl DerefMut for Lazy {
     #[inline]
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut ClassState {
         self.0.as_deref_mut().expect("it is made before the state of a class changes")
     }
 }
 
-struct State {
+struct ClassState {
     /// The size of the blocks.
     unit: Unit,
-    parts: Vec<Part>,
+    parts: Vec<SegmentBlocks>,
     /// Segments that may have free blocks. The last one is used first.
     open: Vec<u32>,
     /// The position of that one among the parts, if it is known. It is forgotten wherever either list changes.
@@ -87,7 +87,7 @@ struct State {
 /// How many blocks are remembered.
 const AT_HAND: usize = 64;
 
-impl State {
+impl ClassState {
     const fn new(unit: Unit) -> Self {
         Self {
             unit,
@@ -105,9 +105,9 @@ impl State {
 
     /// The part in which a block lies, and the number of the block there; `None` if it is not one of the class.
     #[inline]
-    fn find(&mut self, segments: &Segments, at: u64) -> Option<(&mut Part, u32)> {
+    fn find(&mut self, segments: &Segments, at: u64) -> Option<(&mut SegmentBlocks, u32)> {
         let unit = self.unit;
-        let segment = segments.of(at)?;
+        let segment = segments.holding(at)?;
         let part = self.parts.get_mut(segments.position(segment)).filter(|part| part.segment == segment)?;
         // Offsets in a segment are 32 bits wide.
         let block = unit.block_at(segments.within(at) as u32)?;
@@ -116,12 +116,12 @@ impl State {
 
     /// A free block, if there is one.
     #[inline]
-    fn take(&mut self, segments: &Segments) -> Option<Taken> {
+    fn take_free(&mut self, segments: &Segments) -> Option<TakenBlock> {
         let unit = self.unit;
         while let Some(at) = self.at_hand.pop() {
             if self.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
                 self.free -= 1;
-                return Some(Taken { at, zeroed: false });
+                return Some(TakenBlock { at, zeroed: false });
             }
         }
         loop {
@@ -129,8 +129,8 @@ impl State {
                 && part.available() > 0
             {
                 self.free -= 1;
-                let (block, zeroed) = part.take();
-                return Some(Taken { at: segments.start(part.segment) + unit.start(block), zeroed });
+                let (block, zeroed) = part.take_first();
+                return Some(TakenBlock { at: segments.start(part.segment) + unit.start(block), zeroed });
             }
             self.find_current(segments)?;
         }
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    fn add(&mut self, segments: &Segments, part: Part) {
+    fn add(&mut self, segments: &Segments, part: SegmentBlocks) {
         segments.set_position(part.segment, self.parts.len());
         self.total += u64::from(part.blocks);
         self.free += u64::from(part.free);
@@ -175,7 +175,7 @@ impl State {
     }
 
     /// Takes a part out of the class.
-    fn remove(&mut self, segments: &Segments, position: usize) -> Part {
+    fn remove(&mut self, segments: &Segments, position: usize) -> SegmentBlocks {
         self.current = None;
         let part = self.parts.swap_remove(position);
         if let Some(moved) = self.parts.get(position) {
@@ -189,7 +189,7 @@ impl State {
     }
 
     /// The number of free blocks that would be left without a part.
-    fn free_without(&self, part: &Part) -> u64 {
+    fn free_without(&self, part: &SegmentBlocks) -> u64 {
         self.free - u64::from(part.available())
     }
 
@@ -203,10 +203,10 @@ impl State {
         blocks_for: impl Fn(u64) -> u32,
         victims: &mut Vec<u32>,
     ) {
-        let used = |part: &Part| u64::from(part.blocks - part.free);
-        let of_part = |part: &Part| (used(part), u64::from(part.blocks), part.segment);
+        let used = |part: &SegmentBlocks| u64::from(part.blocks - part.free);
+        let of_part = |part: &SegmentBlocks| (used(part), u64::from(part.blocks), part.segment);
         // In a damaged pool, a part may be too short for one block.
-        let has_blocks = |part: &&Part| part.blocks > 0;
+        let has_blocks = |part: &&SegmentBlocks| part.blocks > 0;
         let mut by_use: Vec<(u64, u64, u32)> = self.parts.iter().filter(has_blocks).map(of_part).collect();
         // The least part of a segment first; of equal ones, the last of the file.
         by_use.sort_unstable_by(|(used, blocks, segment), (other_used, other_blocks, other)| {
@@ -279,7 +279,7 @@ impl Blocks {
 
     #[cold]
     fn make(&self, state: &mut Lazy) {
-        state.0 = Some(Box::new(State::new(Unit::new(self.class.unit))));
+        state.0 = Some(Box::new(ClassState::new(Unit::new(self.class.unit))));
     }
 
     /// Finds the class's blocks from its segments. The free ones are those for which `used` returns false.
@@ -292,7 +292,7 @@ impl Blocks {
         }
         // The first segment is used first.
         for segment in owned.into_iter().rev() {
-            let mut part = Part::new(segment, false);
+            let mut part = SegmentBlocks::new(segment, false);
             part.blocks = self.blocks_in(segments.len(segment));
             part.bits = vec![0; part.blocks.div_ceil(64) as usize];
             for block in (0..part.blocks).filter(|&block| !used(self.at(segments, segment, block))) {
@@ -349,7 +349,7 @@ impl Blocks {
             if owned.binary_search(&segment).is_err() {
                 return false;
             }
-            let mut part = Part::new(segment, false);
+            let mut part = SegmentBlocks::new(segment, false);
             part.blocks = self.blocks_in(segments.len(segment));
             part.free = free;
             let len = part.blocks.div_ceil(64) as usize;
@@ -393,18 +393,18 @@ impl Blocks {
     }
 
     /// A block for the caller alone. In a class of nodes, it never takes the last free one.
-    pub(crate) fn take<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
+    pub(crate) fn allocate<M: Medium>(&self, m: &M, segments: &Segments) -> Result<TakenBlock, Fault> {
         self.take_but(self.reserve(), m, segments)
     }
 
     /// A block for the caller alone. The caller must hold the tree's mutex until it has given back another block of the
     /// class in exchange.
-    pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<Taken, Fault> {
+    pub(crate) fn take_in_exchange<M: Medium>(&self, m: &M, segments: &Segments) -> Result<TakenBlock, Fault> {
         self.take_but(0, m, segments)
     }
 
     /// A block for the caller alone. Leaves `reserve` blocks free.
-    fn take_but<M: Medium>(&self, reserve: u64, m: &M, segments: &Segments) -> Result<Taken, Fault> {
+    fn take_but<M: Medium>(&self, reserve: u64, m: &M, segments: &Segments) -> Result<TakenBlock, Fault> {
         delay();
         let mut state = self.made();
         while state.free <= reserve {
@@ -414,19 +414,19 @@ impl Blocks {
                 _ => {}
             }
         }
-        Ok(state.take(segments).expect("as many blocks are free as are counted"))
+        Ok(state.take_free(segments).expect("as many blocks are free as are counted"))
     }
 
     /// Gets more blocks: a quarter of what the class has, so that little of it is unused; a whole segment, once it has
     /// one, because these are filled in huge pages.
     #[cold]
-    fn grow<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments) -> Result<(), Fault> {
+    fn grow<M: Medium>(&self, state: &mut ClassState, m: &M, segments: &Segments) -> Result<(), Fault> {
         let unit = u64::from(self.class.unit);
         // Not by bytes: a whole segment may have some at its end that are too few for a block.
         let has_whole = state.total >= u64::from(self.blocks_in(segments.size()));
         let more = if has_whole { segments.size() } else { state.total * unit / 4 };
-        let end = |part: &Part| (u64::from(part.blocks) + 1) * unit;
-        let is_short = |part: &&Part| {
+        let end = |part: &SegmentBlocks| (u64::from(part.blocks) + 1) * unit;
+        let is_short = |part: &&SegmentBlocks| {
             part.closed.is_none() && segments.len(part.segment) < segments.size() && end(part) <= segments.size()
         };
         let own = state.parts.iter().rev().find(is_short);
@@ -435,7 +435,7 @@ impl Blocks {
         let Grown { segment, from, to, fresh } = segments.grow(m, self.class, own, (least, least.max(from + more)))?;
         let blocks = self.blocks_in(to);
         if from == 0 {
-            let mut part = Part::new(segment, fresh);
+            let mut part = SegmentBlocks::new(segment, fresh);
             part.lengthen(blocks);
             state.add(segments, part);
             return Ok(());
@@ -451,20 +451,20 @@ impl Blocks {
     }
 
     /// A block for the caller alone, if one can be had without more space.
-    pub(crate) fn take_at_hand(&self, segments: &Segments) -> Option<Taken> {
+    pub(crate) fn take_at_hand(&self, segments: &Segments) -> Option<TakenBlock> {
         delay();
-        self.made().take(segments)
+        self.made().take_free(segments)
     }
 
     /// A block for what is moved out of closed ones. It takes more space only if other threads have taken the room that
     /// there was; `None` if there is none.
-    pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<Taken> {
+    pub(crate) fn take_to_move<M: Medium>(&self, m: &M, segments: &Segments) -> Option<TakenBlock> {
         delay();
         let mut state = self.made();
         while state.free <= self.reserve() {
             self.grow(&mut state, m, segments).ok()?;
         }
-        state.take(segments)
+        state.take_free(segments)
     }
 
     /// Closes the sparsest segments, and the end of the next one (K1), and adds them to `victims`. The caller
@@ -496,7 +496,7 @@ impl Blocks {
     }
 
     /// Opens what is closed (K7). Closed ends of segments that have become empty are given back.
-    pub(crate) fn settle<M: Medium>(&self, m: &M, segments: &Segments) {
+    pub(crate) fn open_all<M: Medium>(&self, m: &M, segments: &Segments) {
         delay();
         let mut state = self.state.lock();
         if state.closed == 0 {
@@ -535,7 +535,7 @@ impl Blocks {
         }
     }
 
-    fn give_one<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, at: u64) {
+    fn give_one<M: Medium>(&self, state: &mut ClassState, m: &M, segments: &Segments, at: u64) {
         // In a damaged pool, two slots may name one block. By the second time, it may even be another tree's.
         let Some((part, block)) = state.find(segments, at) else { return };
         if !part.give(block) {
@@ -565,7 +565,7 @@ impl Blocks {
 
     /// Takes a part all of whose blocks are free out of the class (P5).
     #[cold]
-    fn withdraw<M: Medium>(&self, state: &mut State, m: &M, segments: &Segments, position: usize) {
+    fn withdraw<M: Medium>(&self, state: &mut ClassState, m: &M, segments: &Segments, position: usize) {
         let part = state.remove(segments, position);
         state.emptied += u64::from(part.closed.is_some());
         segments.retire(m, part.segment);
@@ -611,10 +611,10 @@ impl Blocks {
     pub(crate) fn memory(&self) -> u64 {
         let state = self.state.lock();
         let Lazy(Some(state)) = &*state else { return 0 };
-        let of_part = size_of::<Part>() + size_of::<u64>() + OF_ALLOCATOR;
+        let of_part = size_of::<SegmentBlocks>() + size_of::<u64>() + OF_ALLOCATOR;
         let lists = state.open.capacity() * size_of::<u32>() + state.at_hand.capacity() * size_of::<u64>();
         let bits = state.total / u64::from(u8::BITS);
-        (size_of::<State>() + state.parts.capacity() * of_part + lists + 4 * OF_ALLOCATOR) as u64 + bits
+        (size_of::<ClassState>() + state.parts.capacity() * of_part + lists + 4 * OF_ALLOCATOR) as u64 + bits
     }
 
     /// The number of all blocks, including free ones.

@@ -18,13 +18,13 @@ use std::sync::{Arc, Weak};
 
 /// The states of all slots.
 pub(crate) struct Catalog<T: ?Sized> {
-    slots: Mutex<Slots<T>>,
+    slots: Mutex<CatalogSlots<T>>,
     /// Signalled when a slot is no longer claimed, or no longer closing.
     settled: Condvar,
 }
 
 /// What the lock guards.
-pub(crate) struct Slots<T: ?Sized> {
+pub(crate) struct CatalogSlots<T: ?Sized> {
     /// The slots that are in use.
     used: HashMap<u16, Slot<T>>,
     /// The names of the trees that are being created.
@@ -33,7 +33,7 @@ pub(crate) struct Slots<T: ?Sized> {
     pub(super) names: Option<Names>,
 }
 
-impl<T: ?Sized> Slots<T> {
+impl<T: ?Sized> CatalogSlots<T> {
     pub(crate) fn get(&self, slot: u16) -> Option<&Slot<T>> {
         self.used.get(&slot)
     }
@@ -72,7 +72,7 @@ pub(crate) enum Slot<T: ?Sized> {
 }
 
 /// What a thread that wants a tree finds in its slot.
-pub(crate) enum Found<T: ?Sized> {
+pub(crate) enum SlotState<T: ?Sized> {
     /// No thread has it.
     Free,
     /// The tree is open.
@@ -84,21 +84,21 @@ pub(crate) enum Found<T: ?Sized> {
 impl<T: ?Sized> Catalog<T> {
     /// A catalogue in which nothing is open.
     pub(crate) fn new() -> Self {
-        let slots = Slots { used: HashMap::new(), creating: HashSet::new(), names: None };
+        let slots = CatalogSlots { used: HashMap::new(), creating: HashSet::new(), names: None };
         Self { slots: Mutex::new(slots), settled: Condvar::new() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Slots<T>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CatalogSlots<T>> {
         self.slots.lock()
     }
 
     /// Waits until a slot has settled.
-    pub(crate) fn wait<'c>(&self, slots: MutexGuard<'c, Slots<T>>) -> MutexGuard<'c, Slots<T>> {
+    pub(crate) fn wait<'c>(&self, slots: MutexGuard<'c, CatalogSlots<T>>) -> MutexGuard<'c, CatalogSlots<T>> {
         self.settled.wait(slots)
     }
 
     /// Claims a free slot. If there is a name, the slot is for a tree to be created.
-    pub(crate) fn claim<'c>(&'c self, slots: &mut Slots<T>, slot: u16, creating: Option<&str>) -> Claim<'c, T> {
+    pub(crate) fn claim<'c>(&'c self, slots: &mut CatalogSlots<T>, slot: u16, creating: Option<&str>) -> Claim<'c, T> {
         slots.set(slot, Some(Slot::Claimed(creating.map(Into::into))));
         Claim { catalog: self, slot }
     }
@@ -116,20 +116,20 @@ impl<T: ?Sized> Catalog<T> {
 
 /// The current state of a slot. A returned handle must outlive the guard of the slots, because dropping the last handle
 /// of a tree locks them.
-pub(crate) fn find<T: ?Sized>(slots: &Slots<T>, slot: u16) -> Found<T> {
+pub(crate) fn find<T: ?Sized>(slots: &CatalogSlots<T>, slot: u16) -> SlotState<T> {
     match slots.get(slot) {
-        None => Found::Free,
+        None => SlotState::Free,
         Some(Slot::Open(tree)) => match tree.upgrade() {
-            Some(tree) => Found::Open(tree),
-            None if is_left_out(Validation::Settled) => Found::Free,
-            None => Found::Unsettled,
+            Some(tree) => SlotState::Open(tree),
+            None if is_left_out(Validation::Settled) => SlotState::Free,
+            None => SlotState::Unsettled,
         },
-        Some(Slot::Claimed(_)) => Found::Unsettled,
+        Some(Slot::Claimed(_)) => SlotState::Unsettled,
     }
 }
 
 /// The trees that are open, with their slots. As for [`find`], the handles must outlive the guard.
-pub(crate) fn open<T: ?Sized>(slots: &Slots<T>) -> impl Iterator<Item = (u16, Arc<T>)> {
+pub(crate) fn open<T: ?Sized>(slots: &CatalogSlots<T>) -> impl Iterator<Item = (u16, Arc<T>)> {
     slots.used.iter().filter_map(|(&slot, state)| match state {
         Slot::Open(tree) => Some((slot, tree.upgrade()?)),
         Slot::Claimed(_) => None,
@@ -146,7 +146,7 @@ pub(crate) struct Claim<'c, T: ?Sized> {
 impl<T: ?Sized> Claim<'_, T> {
     /// Publishes the tree as open, so that threads waiting for it get it. `create` makes its root entry, if it has
     /// none.
-    pub(crate) fn publish(self, tree: &Arc<T>, create: impl FnOnce(&mut Slots<T>)) {
+    pub(crate) fn publish(self, tree: &Arc<T>, create: impl FnOnce(&mut CatalogSlots<T>)) {
         let mut slots = self.catalog.slots.lock();
         create(&mut slots);
         slots.set(self.slot, Some(Slot::Open(Arc::downgrade(tree))));

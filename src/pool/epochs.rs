@@ -71,7 +71,7 @@ pub(crate) struct Epochs<T> {
     clock: CachePadded<Clock>,
     /// Pins of even and of odd epochs.
     readers: Sharded<[AtomicU64; 2]>,
-    retired: Mutex<Retired<T>>,
+    retired: Mutex<RetiredItems<T>>,
 }
 
 /// Every pin reads it, and few threads write to it.
@@ -82,7 +82,7 @@ struct Clock {
     awaited: AtomicBool,
 }
 
-struct Retired<T> {
+struct RetiredItems<T> {
     /// The items with their epochs, which ascend.
     items: VecDeque<(u64, T)>,
     /// How many bytes were retired since somebody last looked for ripe items.
@@ -126,7 +126,7 @@ pub(crate) struct Pin<'e> {
 
 impl<T> Epochs<T> {
     pub(crate) fn new() -> Self {
-        let retired = Retired { items: VecDeque::new(), weight: 0, awaited: 0, giving: 0 };
+        let retired = RetiredItems { items: VecDeque::new(), weight: 0, awaited: 0, giving: 0 };
         Self { clock: CachePadded::default(), readers: Sharded::default(), retired: Mutex::new(retired) }
     }
 
@@ -183,7 +183,7 @@ impl<T> Epochs<T> {
         self.ripen(&mut self.retired.lock(), grace)
     }
 
-    fn ripen(&self, retired: &mut Retired<T>, grace: u64) -> Ripe<'_, T> {
+    fn ripen(&self, retired: &mut RetiredItems<T>, grace: u64) -> Ripe<'_, T> {
         let clock = &*self.clock;
         retired.weight = 0;
         // This comes before the look at the counts: a reader that is not seen to have left then sees that it is awaited

@@ -28,7 +28,7 @@ impl<M: Medium> PoolState<M> {
         at: u64,
         words: u32,
     ) -> Option<impl ExactSizeIterator<Item = u64> + Clone> {
-        let segment = self.segments.of(at).filter(|_| self.segments.within(at) == 0)?;
+        let segment = self.segments.holding(at).filter(|_| self.segments.within(at) == 0)?;
         let entry = self.segments.entry(segment)?;
         // Only segments that the table really has for it count, so space is reserved for everything that is read.
         if entry.kind != SegmentKind::Extent

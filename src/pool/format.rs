@@ -63,14 +63,14 @@ pub(crate) const HEADER: u64 = TABLE + FIRST_GROUP as u64 * 8;
 
 /// The sizes that are chosen when a pool is created. They never change, except for the capacity, which only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub(crate) struct PoolGeometry {
     /// Bytes in a segment: a power of two.
     pub(crate) segment: u64,
     /// The most bytes that the header and the segments in use may take.
     pub(crate) capacity: u64,
 }
 
-impl Geometry {
+impl PoolGeometry {
     /// The range of segment sizes.
     pub(crate) const SEGMENTS: std::ops::RangeInclusive<u64> = 1024..=1 << 30;
     /// No pool has more bytes: offsets must fit into the references of byte leaves.
@@ -146,7 +146,7 @@ const FAILED: u64 = u64::MAX;
 /// The content of a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: PoolGeometry,
     pub(crate) uuid: [u64; 2],
     session: u64,
     space: u64,
@@ -168,7 +168,7 @@ enum Bad {
 }
 
 impl Superblock {
-    pub(crate) fn new(geometry: Geometry) -> Self {
+    pub(crate) fn new(geometry: PoolGeometry) -> Self {
         let uuid = [random(), random()];
         let (session, space, boot, marked) = (0, 0, 0, 0);
         let (compat, ro_compat, incompat) = (COMPAT, RO_COMPAT, 0);
@@ -339,7 +339,7 @@ impl Superblock {
             return Err(Bad::Features(words[4] & !INCOMPAT));
         }
         Ok(Self {
-            geometry: Geometry { segment: words[7], capacity: words[9] },
+            geometry: PoolGeometry { segment: words[7], capacity: words[9] },
             uuid: [words[5], words[6]],
             session: words[10],
             space: words[11],
@@ -351,7 +351,7 @@ impl Superblock {
         })
     }
 
-    /// Whether the first bytes of a file are those of a pool whose creation was cut (S3): nothing but the mark, and
+    /// Whether the first bytes of a file are what a creation that was cut leaves (S3): nothing but the mark, and
     /// perhaps a part of twin B. If there is anything else, the file was a pool once and is damaged.
     pub(crate) fn is_unborn(head: &[u8]) -> bool {
         let (words, _) = head.as_chunks::<8>();
@@ -474,8 +474,8 @@ mod tests {
     use super::*;
     use crate::medium::Dram;
 
-    fn geometry() -> Geometry {
-        Geometry { segment: 4096, capacity: 64 << 10 }
+    fn geometry() -> PoolGeometry {
+        PoolGeometry { segment: 4096, capacity: 64 << 10 }
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Open {
     }
 
     /// Takes out the trees that need not stay open. The caller holds the lock of the catalogue: so nobody gets another
-    /// handle to a tree of which this is the only one.
+    /// handle to a tree, and this is the only one.
     fn take_unneeded(&mut self) -> Trees {
         let oldest = self.snapshots.first_key_value().map(|(&oldest, _)| oldest);
         let has_others = |tree: &Arc<OpenTree>| {

@@ -43,7 +43,7 @@ impl Pool {
     /// ```
     pub fn add_journal(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let named = |fault: Fault| fault.of(path.display().to_string());
+        let named = |fault: Fault| fault.in_pool(path.display().to_string());
         if is_open(path).map_err(named)? {
             let pool = Self::open(path)?;
             if pool.durability() == Domain::Journal {
@@ -68,7 +68,7 @@ impl Pool {
     /// The pool has its journal, or none; all that it holds is in its file, so nothing is lost either way.
     pub fn remove_journal(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        remove(path).map_err(|fault| fault.of(path.display().to_string()))
+        remove(path).map_err(|fault| fault.in_pool(path.display().to_string()))
     }
 
     /// Numbers about the [journal](Options::journal), if the pool has one. A forked child has none. Of a pool that is
@@ -148,7 +148,7 @@ fn remove(path: &Path) -> Result<(), Fault> {
         return Err(ErrorKind::JournalThere { has: false }.into());
     }
     let mut state = Options::default().state(medium, superblock)?;
-    state.take()?;
+    state.mark_in_use()?;
     state.close()?;
     // Cut, from here on: the superblock still says that there is a journal, so the next open makes the marker again.
     state.medium.drop_journal()?;

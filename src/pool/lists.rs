@@ -37,7 +37,7 @@ const NOBODY: u16 = NO_TREE;
 const LAST: u64 = 1 << 54;
 
 /// A word that changes: its offset, and its new value.
-pub(crate) type Word = (u64, u64);
+pub(crate) type WordChange = (u64, u64);
 
 /// The first word of a line: the sequence of the list; in its first line also the number of words, and whether the list
 /// is live.
@@ -70,7 +70,7 @@ impl Tag {
 
 /// The place of one list.
 #[derive(Default)]
-struct Place {
+struct ListPlace {
     is_taken: AtomicBool,
     /// The greatest sequence that any of its lines has ever had. Changed by the thread that has taken the list.
     sequence: AtomicU64,
@@ -78,7 +78,7 @@ struct Place {
 
 /// All lists of a pool.
 pub(crate) struct Lists {
-    places: [CachePadded<Place>; COUNT],
+    places: [CachePadded<ListPlace>; COUNT],
     /// Whether the superblock says that there may be live lists.
     is_declared: AtomicBool,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Lists {
 #[derive(Debug)]
 pub(crate) struct Live {
     at: u64,
-    words: Vec<Word>,
+    words: Vec<WordChange>,
 }
 
 /// The offset of a list.
@@ -107,7 +107,7 @@ fn tag_at<M: Medium>(m: &M, at: u64) -> Tag {
 }
 
 /// The checksum of a list. It does not decide whether the list counts, but it reveals damage.
-fn checksum(tag: Tag, words: &[Word]) -> u64 {
+fn checksum(tag: Tag, words: &[WordChange]) -> u64 {
     crc_of_few(std::iter::once(tag.0).chain(words.iter().flat_map(|&(at, word)| [at, word]))).into()
 }
 
@@ -126,10 +126,10 @@ fn read<M: Medium>(m: &M, segments: &Segments, at: u64) -> Result<Option<Live>, 
         return Ok(None);
     }
     let pair = |at| (m.load(at), m.load(at + 8));
-    let mut words: Vec<Word> = (0..pairs).map(|i| pair(pair_at(at, i))).collect();
+    let mut words: Vec<WordChange> = (0..pairs).map(|i| pair(pair_at(at, i))).collect();
     if tag.number() == IN_EXTENT {
         let (from, number) = words[0];
-        let segment = segments.of(from).filter(|_| segments.within(from) == 0);
+        let segment = segments.holding(from).filter(|_| segments.within(from) == 0);
         let held = segment.filter(|&segment| segments.unit(segment, SegmentKind::Extent, NOBODY).is_some());
         let room = held.map_or(0, |segment| segments.extent_bytes(segment) / 16);
         if number > room {
@@ -165,11 +165,11 @@ pub(crate) fn forget<M: Medium>(m: &M) {
 }
 
 /// Stores words, durably. Of some of them, the lines may have words that other locks guard.
-fn apply<M: Medium>(m: &M, words: &[Word], is_alone: impl Fn(u64) -> bool) {
+fn apply<M: Medium>(m: &M, words: &[WordChange], is_alone: impl Fn(u64) -> bool) {
     words.iter().for_each(|&(at, word)| m.store(at, word));
     // The line of a leaf is locked, and flushed at once. Words of a root are alone: others of their line are changed
     // under other locks.
-    let alike = |&(one, _): &Word, &(other, _): &Word| one / LINE == other / LINE && !is_alone(one);
+    let alike = |&(one, _): &WordChange, &(other, _): &WordChange| one / LINE == other / LINE && !is_alone(one);
     for alike in words.chunk_by(alike) {
         let at = alike.iter().map(|&(at, _)| at);
         let (from, to) = (at.clone().min().expect("a chunk has words"), at.max().expect("a chunk has words") + 8);
@@ -203,7 +203,7 @@ impl Live {
 impl Lists {
     /// The lists of a pool.
     pub(crate) fn open<M: Medium>(m: &M) -> Self {
-        let places: [CachePadded<Place>; COUNT] = Default::default();
+        let places: [CachePadded<ListPlace>; COUNT] = Default::default();
         for (list, place) in places.iter().enumerate() {
             let lines = (list_at(list)..).step_by(LINE as usize).take(LINES as usize);
             // L2: also lines of a list that did not count.
@@ -214,7 +214,7 @@ impl Lists {
     }
 
     /// Takes a list, and waits until one is free. A thread that has one waits for nothing.
-    fn take(&self) -> Taken<'_> {
+    fn take_list(&self) -> TakenList<'_> {
         let backoff = Backoff::new();
         for tries in 0.. {
             let (number, place) = {
@@ -223,7 +223,7 @@ impl Lists {
             };
             let is_free = !place.is_taken.load(Ordering::Relaxed);
             if is_free && place.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Taken { place, at: list_at(number) };
+                return TakenList { place, at: list_at(number) };
             }
             backoff.snooze();
         }
@@ -232,14 +232,14 @@ impl Lists {
 }
 
 /// A list that this thread has taken.
-struct Taken<'l> {
-    place: &'l Place,
+struct TakenList<'l> {
+    place: &'l ListPlace,
     at: u64,
 }
 
-impl Taken<'_> {
+impl TakenList<'_> {
     /// Writes the list. It counts once it is durable, which it is when this returns.
-    fn write<M: Medium>(&self, m: &M, number: u64, pairs: &[Word], words: &[Word]) {
+    fn write<M: Medium>(&self, m: &M, number: u64, pairs: &[WordChange], words: &[WordChange]) {
         let sequence = self.place.sequence.load(Ordering::Relaxed) + 1;
         self.place.sequence.store(sequence, Ordering::Relaxed);
         let tag = Tag::new(sequence, number).live();
@@ -260,7 +260,7 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenList<'_> {
     fn drop(&mut self) {
         self.place.is_taken.store(false, Ordering::Release);
     }
@@ -282,7 +282,7 @@ pub(crate) struct Room<'p, M: Medium> {
     /// The extent for the words that a list has no room for.
     extent: Option<u32>,
     /// The words that change.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<WordChange>,
 }
 
 impl<M: Medium> PoolState<M> {
@@ -329,7 +329,7 @@ impl<M: Medium> Room<'_, M> {
             self.words.sort_by_key(|&(at, _)| at / LINE);
         }
         let words = &self.words[..];
-        let list = lists.take();
+        let list = lists.take_list();
         let or_die = OrDie;
         delay();
         match self.extent {
@@ -388,9 +388,9 @@ mod tests {
         Pool::options().segment_size(4096).open_on(m)
     }
 
-    fn write(m: &Any, list: usize, words: &[Word]) {
-        let place = Place::default();
-        Taken { place: &place, at: list_at(list) }.write(m, words.len() as u64, words, words);
+    fn write(m: &Any, list: usize, words: &[WordChange]) {
+        let place = ListPlace::default();
+        TakenList { place: &place, at: list_at(list) }.write(m, words.len() as u64, words, words);
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
             let mut place = 0;
             let m = killed(|m, at| {
                 place = at;
-                let words: Vec<Word> = (0..12).map(|i| (at + 8 * i, i + 7)).collect();
+                let words: Vec<WordChange> = (0..12).map(|i| (at + 8 * i, i + 7)).collect();
                 write(m, 0, &words);
                 let line = list_at(0) + missing * LINE;
                 m.store(line, m.load(line) - (1 << 9));
@@ -485,8 +485,8 @@ mod tests {
         refused(&|m, _| m.store(list_at(0), Tag::new(5, 25).live().0), "L1: a redo list of an impossible length");
         refused(&|m, _| m.store(list_at(0), Tag::new(LAST + 1, 1).live().0), "L1: a redo list of an impossible length");
         let in_extent = |m: &Any, at: u64| {
-            let place = Place::default();
-            Taken { place: &place, at: list_at(0) }.write(m, IN_EXTENT, &[(at & !4095, 30)], &[]);
+            let place = ListPlace::default();
+            TakenList { place: &place, at: list_at(0) }.write(m, IN_EXTENT, &[(at & !4095, 30)], &[]);
         };
         refused(&in_extent, "L1: a redo list whose extent is not there");
         let twice = |m: &Any, at: u64| (0..2).for_each(|list| write(m, list, &[(at, list as u64)]));

@@ -292,6 +292,6 @@ impl<M: Medium> Pool<M> {
             Some(mut state) => state.close(),
             None => Err(ErrorKind::StillOpen { trees }.into()),
         };
-        closed.map_err(|fault| fault.of(name))
+        closed.map_err(|fault| fault.in_pool(name))
     }
 }

@@ -5,7 +5,7 @@
 //! epoch, and with a last reader that does not collect.
 
 use super::epochs::Epochs;
-use super::format::{Geometry, HEADER};
+use super::format::{HEADER, PoolGeometry};
 use super::records::Records;
 use super::segments::Segments;
 use crate::bias::Bias;
@@ -54,8 +54,8 @@ const OTHER: [u8; 8] = [3; 8];
 
 impl Leaf {
     fn new() -> Self {
-        let segment = *Geometry::SEGMENTS.start();
-        let geometry = Geometry { segment, capacity: HEADER.next_multiple_of(segment) + segment };
+        let segment = *PoolGeometry::SEGMENTS.start();
+        let geometry = PoolGeometry { segment, capacity: HEADER.next_multiple_of(segment) + segment };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 0);

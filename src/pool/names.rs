@@ -3,7 +3,7 @@
 //! The root entries are the truth. They change under the catalogue's lock, and so does this; and what is found here is
 //! compared with its entry.
 
-use super::catalog::Slots;
+use super::catalog::CatalogSlots;
 use super::roots::{NO_TREE, Root};
 use super::{OpenTree, PoolState};
 use crate::error::{ErrorKind, Fault};
@@ -38,7 +38,7 @@ impl Names {
 }
 
 impl<M: Medium> PoolState<M> {
-    fn names<'s>(&self, slots: &'s mut Slots<OpenTree>) -> Result<&'s mut Names, Fault> {
+    fn names<'s>(&self, slots: &'s mut CatalogSlots<OpenTree>) -> Result<&'s mut Names, Fault> {
         if slots.names.is_none() {
             let mut names = Names { slots: HashMap::new(), free: BTreeSet::new(), entries: self.segments.roots() };
             for root in self.roots() {
@@ -54,9 +54,9 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// The root of the tree with this name.
-    pub(super) fn named_root(&self, slots: &mut Slots<OpenTree>, name: &str) -> Result<Option<Root>, Fault> {
+    pub(super) fn named_root(&self, slots: &mut CatalogSlots<OpenTree>, name: &str) -> Result<Option<Root>, Fault> {
         let Some(&slot) = self.names(slots)?.slots.get(name) else { return Ok(None) };
-        let root = Root::of(&self.segments, slot);
+        let root = Root::numbered(&self.segments, slot);
         if root.is_live(&self.medium)? && root.name(&self.medium) == name {
             return Ok(Some(root));
         }
@@ -67,13 +67,13 @@ impl<M: Medium> PoolState<M> {
 
     /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no
     /// space for more roots.
-    pub(super) fn free_root(&self, slots: &mut Slots<OpenTree>) -> Result<Root, Fault> {
+    pub(super) fn free_root(&self, slots: &mut CatalogSlots<OpenTree>) -> Result<Root, Fault> {
         loop {
             // One that a thread works on holds no tree yet, or holds one no longer.
             self.names(slots)?;
             let free = slots.names.iter().flat_map(|names| &names.free).find(|slot| slots.get(**slot).is_none());
             if let Some(&slot) = free {
-                let root = Root::of(&self.segments, slot);
+                let root = Root::numbered(&self.segments, slot);
                 if !root.is_live(&self.medium)? {
                     return Ok(root);
                 }

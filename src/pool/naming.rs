@@ -2,8 +2,8 @@
 //!
 //! The catalogue's lock is held from the look at the names until these have changed, so nobody sees a part of it.
 
-use super::catalog::{self, Found, Slots};
-use super::lists::Word;
+use super::catalog::{self, CatalogSlots, SlotState};
+use super::lists::WordChange;
 use super::roots::Root;
 use super::trees::no_such_tree;
 use super::{OpenTree, PoolState};
@@ -33,7 +33,7 @@ pub(crate) enum NameChange {
 /// The names of a pool, locked, and what is to become of them.
 pub(crate) struct Naming<'p, M: Medium> {
     pool: &'p PoolState<M>,
-    slots: MutexGuard<'p, Slots<OpenTree>>,
+    slots: MutexGuard<'p, CatalogSlots<OpenTree>>,
     /// Trees with their new names.
     renamed: Vec<(Root, String)>,
     /// Trees that go. None of them is open.
@@ -89,7 +89,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// The trees that get other names, and those that go. `None`: another thread is working on one of them.
-    fn plan(&self, slots: &mut Slots<OpenTree>, changes: &[NameChange]) -> Result<Option<Plan>, Fault> {
+    fn plan(&self, slots: &mut CatalogSlots<OpenTree>, changes: &[NameChange]) -> Result<Option<Plan>, Fault> {
         // The names that were looked at, and whose they are after the changes.
         let mut after: HashMap<&str, Option<Root>> = HashMap::new();
         let mut dropped = Vec::new();
@@ -159,7 +159,7 @@ struct Plan {
 
 impl<M: Medium> Naming<'_, M> {
     /// The words that change.
-    pub(crate) fn words(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = WordChange> {
         let m = &self.pool.medium;
         let renamed = self.renamed.iter().flat_map(|(root, name)| root.renamed(m, name));
         renamed.chain(self.dropped.iter().map(Root::deleted))
@@ -184,7 +184,7 @@ impl<M: Medium> Naming<'_, M> {
         }
         let mut open = Vec::new();
         for (root, name) in renamed {
-            if let Found::Open(tree) = catalog::find(&slots, root.slot) {
+            if let SlotState::Open(tree) = catalog::find(&slots, root.slot) {
                 tree.rename(name);
                 open.push(tree);
             }

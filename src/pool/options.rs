@@ -4,7 +4,7 @@ use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{
     self, Domain, Journal, LINE, Mapped, Mapping, Medium, Reach, Recovery, RingPlace, Step, Wanted, lines,
 };
-use crate::pool::format::{BIRTH, Geometry, HEADER, Superblock};
+use crate::pool::format::{BIRTH, HEADER, PoolGeometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
 use crate::pool::roots::NAME_MAX;
 use crate::pool::segments::Segments;
@@ -77,9 +77,9 @@ impl Options {
     ///
     /// This limits the bytes in use, which are [`Stat::used`](crate::stat::Stat::used). The file may have some more
     /// [allocated](Mapped::allocated): pages for the table of segments behind the header (one for 512 segments); the
-    /// rest of a page of which a part is in use (in memory, of a huge page); what was given back and has not gone back
-    /// to the file system yet (with a [journal](Self::journal), until a checkpoint; after a crash, until the next
-    /// open); and what the file system counts for itself.
+    /// rest of a page that is in use in part (in memory, of a huge page); what was given back and has not gone back to
+    /// the file system yet (with a [journal](Self::journal), until a checkpoint; after a crash, until the next open);
+    /// and what the file system counts for itself.
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = Some(bytes);
         self
@@ -129,8 +129,8 @@ impl Options {
     ///
     /// Trees and maps that are there can be opened and read, also in snapshots and transactions, in a pool that was
     /// closed, in one that a crash has left, and on a file system that cannot be written. What a crash left unfinished
-    /// is finished in memory, of which only this process knows: of each page that changes, it has a copy. Everything
-    /// that would change something is refused with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a
+    /// is finished in memory that only this process sees: it has a copy of each page that changes. Everything that
+    /// would change something is refused with [`ErrorKind::ReadOnly`]: of a [transaction](crate::Transaction) or a
     /// [batch](crate::WriteBatch), which only collects its writes, the commit. A tree that is not there is
     /// [`ErrorKind::NoSuchTree`].
     ///
@@ -286,12 +286,12 @@ impl Options {
     }
 
     /// Options for a new pool of this geometry.
-    pub(crate) fn like(geometry: Geometry) -> Self {
+    pub(crate) fn like(geometry: PoolGeometry) -> Self {
         Self::default().capacity(geometry.capacity).segment_size(geometry.segment)
     }
 
-    fn geometry(&self) -> Result<Geometry, Fault> {
-        let geometry = Geometry { segment: self.segment, capacity: self.capacity.unwrap_or(Geometry::MOST) };
+    fn geometry(&self) -> Result<PoolGeometry, Fault> {
+        let geometry = PoolGeometry { segment: self.segment, capacity: self.capacity.unwrap_or(PoolGeometry::MOST) };
         geometry.check()?;
         Ok(geometry)
     }
@@ -301,8 +301,8 @@ impl Options {
     pub(crate) fn reach(&self, path: &Path) -> Reach {
         const LEAST: u64 = 1 << 40;
         let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
-        let capacity = self.capacity.unwrap_or(0).min(Geometry::MOST);
-        let twice = |bytes: u64| bytes.saturating_mul(2).min(Geometry::MOST);
+        let capacity = self.capacity.unwrap_or(0).min(PoolGeometry::MOST);
+        let twice = |bytes: u64| bytes.saturating_mul(2).min(PoolGeometry::MOST);
         let likely = self.capacity.map_or(0, |_| twice(capacity.max(len)));
         let certain = if cfg!(target_os = "linux") { self.addresses } else { 0 };
         Reach { most: twice(capacity.max(len)).max(LEAST).max(certain), likely, certain }
@@ -422,7 +422,7 @@ impl Options {
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
         let mut state = self.state(medium, superblock)?;
         if !read_only && !state.medium.facts().read_only {
-            state.take()?;
+            state.mark_in_use()?;
         } else {
             // A part of a change must not be seen.
             let left = live_lists(&state.medium, &superblock.0)?;
@@ -464,7 +464,7 @@ impl Options {
     /// As [`open`](Self::open), except for what concerns files.
     pub fn open_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
         let name = medium.facts().name.to_owned();
-        self.existing(medium).map_err(|fault| fault.of(name))
+        self.existing(medium).map_err(|fault| fault.in_pool(name))
     }
 
     fn existing<M: Medium>(&self, mut medium: M) -> Result<Pool<M>, Fault> {
@@ -493,9 +493,9 @@ impl Options {
         let name = medium.facts().name.to_owned();
         if self.journal.is_some() {
             // Only a file has one.
-            return Err(Fault::from(ErrorKind::JournalThere { has: false }).of(name));
+            return Err(Fault::from(ErrorKind::JournalThere { has: false }).in_pool(name));
         }
-        self.create_in(medium, false).map_err(|fault| fault.of(name))
+        self.create_in(medium, false).map_err(|fault| fault.in_pool(name))
     }
 
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.
@@ -550,8 +550,7 @@ fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Li
     lists::live(m, &Segments::open(m, superblock.geometry)?)
 }
 
-/// The error of a pool that has a journal, of which nothing says how far it was applied: its log may have what the pool
-/// lacks.
+/// The error of a pool whose journal may have been applied in part: its log may have what the pool lacks.
 fn without_marker() -> Fault {
     let found = "the pool's marker, which says how far the log was applied, is damaged, or the pool is kept where no log can be: restore a \
                  copy of both";

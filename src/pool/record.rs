@@ -68,7 +68,7 @@ pub(crate) enum Location {
 /// The location of the record at `at`, if it can be a record of the tree.
 #[inline]
 pub(crate) fn locate(segments: &Segments, tree: u16, at: u64) -> Option<Location> {
-    let segment = segments.of(at)?;
+    let segment = segments.holding(at)?;
     let Some((unit, len)) = segments.unit(segment, SegmentKind::Record, tree) else {
         return locate_extent(segments, tree, at, segment);
     };
@@ -129,7 +129,7 @@ impl<M: Medium> Access<'_, M> {
     /// Prefetches the record at `at`, as far as a short key and a short value reach. There need not be one.
     #[inline]
     pub(crate) fn prefetch_record(self, at: u64) {
-        let Some(segment) = self.segments.of(at) else { return };
+        let Some(segment) = self.segments.holding(at) else { return };
         if let Some((unit, _)) = self.segments.unit(segment, SegmentKind::Record, self.tree) {
             let line_of = |at: u64| self.m.hint(at / LINE * LINE, LINE, Hint::Soon);
             // The block may begin anywhere in a line. To ask for a line twice is cheaper than a branch that cannot be
@@ -263,7 +263,7 @@ impl<'s> RecordSet<'s> {
 
     /// The segment of a record, counted from the first one, and its number there.
     fn number(&self, at: u64) -> Option<(usize, u64)> {
-        let segment = self.segments.of(at)?.checked_sub(self.first)? as usize;
+        let segment = self.segments.holding(at)?.checked_sub(self.first)? as usize;
         match locate(self.segments, self.tree, at)? {
             Location::Block(_, bytes) => Some((segment, self.segments.within(at) / bytes)),
             Location::Extent(..) => Some((segment, 0)),

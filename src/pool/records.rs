@@ -4,8 +4,8 @@
 //! of a record is used again.
 //!
 //! A record lies in a block of the smallest class that holds it. There are four classes per doubling, from 32 bytes up
-//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent), of which the last is as
-//! long as it needs.
+//! to a quarter of a segment. A longer record has adjacent segments of its own (an extent). The last one is as long as
+//! it needs.
 //!
 //! Retired records are in no list of free blocks and need none: after a crash they are free because no slot points to
 //! them, and before an orderly close all of them are given back.
@@ -80,7 +80,7 @@ impl Records {
     /// Writes a record, with so many tries to find a block that was retired.
     fn write_in<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]], tries: u32) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
-        let at = self.take(m, segments, size, tries)?;
+        let at = self.find_space(m, segments, size, tries)?;
         self.store(m, at, size, parts);
         Ok(at)
     }
@@ -90,7 +90,7 @@ impl Records {
     pub(crate) fn write_at_once<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {
         let size = size_of_record(parts)?;
         let at = match self.classes.get(class_for(size)) {
-            Some(class) => class.take(m, segments)?.at,
+            Some(class) => class.allocate(m, segments)?.at,
             None => self.assign(m, segments, size)?,
         };
         self.store(m, at, size, parts);
@@ -106,10 +106,10 @@ impl Records {
         version::announce();
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let mut hasher = crc32fast::Hasher::new();
-        let mut words = Words { m, next: at + HEADER, filled: 0, piece: [0; PIECE] };
+        let mut words = WordWriter { m, next: at + HEADER, filled: 0, piece: [0; PIECE] };
         for part in parts {
             hasher.update(part);
-            words.put(part);
+            words.push(part);
         }
         words.end();
         m.store(at, len | u64::from(hasher.finalize()) << 32);
@@ -164,7 +164,7 @@ impl Records {
     }
 
     /// Finds space for a record of `size` bytes. Retired records are collected before the pool is asked for more.
-    fn take<M: Medium>(&self, m: &M, segments: &Segments, size: u64, tries: u32) -> Result<u64, Fault> {
+    fn find_space<M: Medium>(&self, m: &M, segments: &Segments, size: u64, tries: u32) -> Result<u64, Fault> {
         let class = self.classes.get(class_for(size));
         if let Some(block) = class.and_then(|class| class.take_at_hand(segments)) {
             return Ok(block.at);
@@ -173,7 +173,7 @@ impl Records {
         let Some(class) = class else { return self.assign(m, segments, size) };
         match self.take_of_retired(m, segments, class, tries) {
             Some(at) => Ok(at),
-            None => class.take(m, segments).map(|block| block.at),
+            None => class.allocate(m, segments).map(|block| block.at),
         }
     }
 
@@ -247,7 +247,7 @@ impl Records {
     }
 
     /// Gives back all retired space. The exclusive borrow ensures that nobody reads.
-    pub(crate) fn settle<M: Medium>(&mut self, m: &M, segments: &Segments) {
+    pub(crate) fn give_back_retired<M: Medium>(&mut self, m: &M, segments: &Segments) {
         let retired = self.epochs.take_retired();
         self.give_back(m, segments, &retired);
     }
@@ -289,16 +289,16 @@ fn size_of_record(parts: &[&[u8]]) -> Result<u64, Fault> {
 const PIECE: usize = 256;
 
 /// Stores bytes as words, one piece after the other.
-struct Words<'m, M: Medium> {
+struct WordWriter<'m, M: Medium> {
     m: &'m M,
     next: u64,
     filled: usize,
     piece: [u8; PIECE],
 }
 
-impl<M: Medium> Words<'_, M> {
+impl<M: Medium> WordWriter<'_, M> {
     #[inline]
-    fn put(&mut self, mut bytes: &[u8]) {
+    fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.filled));
             self.piece[self.filled..self.filled + now.len()].copy_from_slice(now);
@@ -398,11 +398,11 @@ pub(crate) fn release_extents<M: Medium>(m: &M, segments: &Segments, tree: u16, 
 mod tests {
     use super::*;
     use crate::medium::Dram;
-    use crate::pool::format::Geometry;
+    use crate::pool::format::PoolGeometry;
     use crate::pool::record::class_of;
 
     fn pool() -> (Dram, Segments, Records) {
-        let geometry = Geometry { segment: 4096, capacity: 256 << 10 };
+        let geometry = PoolGeometry { segment: 4096, capacity: 256 << 10 };
         let m = Dram::zeroed(geometry.capacity);
         let segments = Segments::open(&m, geometry).unwrap();
         let records = Records::new(&segments, 2);

@@ -73,7 +73,7 @@ impl Signature {
 
 /// A close record's place and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Closed {
+pub(crate) struct CloseRecord {
     pub(crate) at: u64,
     pub(crate) words: u32,
     pub(crate) crc: u32,
@@ -90,11 +90,11 @@ pub(crate) struct Root {
 impl Root {
     /// All entries that there is space for.
     pub(crate) fn all(segments: &Segments) -> impl Iterator<Item = Self> + '_ {
-        (0..segments.roots() as u16).map(|slot| Self::of(segments, slot))
+        (0..segments.roots() as u16).map(|slot| Self::numbered(segments, slot))
     }
 
     /// The entry with this number, for which there is space.
-    pub(crate) fn of(segments: &Segments, slot: u16) -> Self {
+    pub(crate) fn numbered(segments: &Segments, slot: u16) -> Self {
         Self { at: segments.root(slot), slot }
     }
 
@@ -255,18 +255,18 @@ impl Root {
         m.flush(self.at + INDEX, 8, Step::RootIndex);
     }
 
-    pub(crate) fn closed<M: Medium>(&self, m: &M) -> Option<Closed> {
+    pub(crate) fn closed<M: Medium>(&self, m: &M) -> Option<CloseRecord> {
         let meta = m.load(self.at + CLOSED_META);
         match m.load(self.at + CLOSED) {
             0 => None,
-            at => Some(Closed { at, words: meta as u32, crc: (meta >> 32) as u32 }),
+            at => Some(CloseRecord { at, words: meta as u32, crc: (meta >> 32) as u32 }),
         }
     }
 
     /// Declares the tree open (`None`), or closed with a durable close record. This flushes; the caller must fence
     /// before it changes anything of an open tree.
-    pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<Closed>) {
-        if let Some(Closed { words, crc, .. }) = closed {
+    pub(crate) fn set_closed<M: Medium>(&self, m: &M, closed: Option<CloseRecord>) {
+        if let Some(CloseRecord { words, crc, .. }) = closed {
             // Crash, with only one of the two words: what lies at one record's place does not have the other's
             // checksum.
             m.store(self.at + CLOSED_META, u64::from(words) | u64::from(crc) << 32);

@@ -19,7 +19,7 @@ mod tests;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::Zeroed;
-use crate::pool::format::{Geometry, HEADER, ROOT_BYTES, ROOTS_AT_HAND};
+use crate::pool::format::{HEADER, PoolGeometry, ROOT_BYTES, ROOTS_AT_HAND};
 use crate::pool::roots::NO_TREE;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use entry::length;
@@ -29,17 +29,17 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The table, with a copy in DRAM of the part that is in use.
 pub(crate) struct Segments {
-    geometry: Geometry,
+    geometry: PoolGeometry,
     shift: u32,
     /// Entry words as validated at the open and as assigned since. There is one for each segment that the medium may
     /// come to hold, which only costs address space.
     words: Zeroed<AtomicU64>,
     /// For each segment of a class, its position in the list of the class, whose lock guards it.
     positions: Zeroed<AtomicU64>,
-    state: Mutex<State>,
+    state: Mutex<SegmentsState>,
 }
 
-struct State {
+struct SegmentsState {
     /// Segments from this one on were never used.
     unused: u32,
     /// Segments that were used once and are free now. The lowest is taken first.
@@ -71,14 +71,14 @@ pub(crate) struct Grown {
 
 impl Segments {
     /// Reads the table.
-    pub(crate) fn open<M: Medium>(m: &M, geometry: Geometry) -> Result<Self, Fault> {
+    pub(crate) fn open<M: Medium>(m: &M, geometry: PoolGeometry) -> Result<Self, Fault> {
         let mut segments = Self::empty(geometry, m.facts().len, m.accessible())?;
         segments.read(m)?;
         Ok(segments)
     }
 
     /// A table without entries, for a medium with so many bytes, of which so many can be accessed.
-    fn empty(geometry: Geometry, len: u64, accessible: u64) -> Result<Self, Fault> {
+    fn empty(geometry: PoolGeometry, len: u64, accessible: u64) -> Result<Self, Fault> {
         let shift = geometry.segment.trailing_zeros();
         // The words of more would themselves take many addresses. Each segment in use takes a step of the capacity. So
         // there are no more of them, and some that are free, because an extent needs neighbours.
@@ -88,7 +88,7 @@ impl Segments {
         // The last one may not be whole, in a file that is too short.
         let count = len.div_ceil(geometry.segment).min(most).min(u32::MAX.into()) as usize;
         let zeroed = || Zeroed::<AtomicU64>::sparse(count).map_err(Fault::address_space);
-        let state = State {
+        let state = SegmentsState {
             unused: 0,
             free: BTreeSet::new(),
             owners: Owners::new(count)?,
@@ -103,7 +103,7 @@ impl Segments {
     /// The table of a pool that has no segments, for tests of nodes, which do not look at it.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
-        let geometry = Geometry { segment: *Geometry::SEGMENTS.start(), capacity: HEADER };
+        let geometry = PoolGeometry { segment: *PoolGeometry::SEGMENTS.start(), capacity: HEADER };
         Self::empty(geometry, HEADER, HEADER).expect("memory for a small table")
     }
 
@@ -193,7 +193,7 @@ impl Segments {
 
     /// The segment that holds an offset, if any does.
     #[inline]
-    pub(crate) fn of(&self, at: u64) -> Option<u32> {
+    pub(crate) fn holding(&self, at: u64) -> Option<u32> {
         let segment = at >> self.shift;
         (segment < self.words.len() as u64).then_some(segment as u32)
     }
@@ -237,16 +237,16 @@ impl Segments {
     /// Whether `at` is the start of a block of exactly this class.
     #[inline]
     pub(crate) fn is_block(&self, at: u64, wanted: SegmentEntry) -> bool {
-        let Some(segment) = self.of(at) else { return false };
+        let Some(segment) = self.holding(at) else { return false };
         let within = self.within(at);
         let unit = u64::from(wanted.unit);
         let word = self.words[segment as usize].load(Ordering::Acquire);
         wanted.is_of(word) && within.is_multiple_of(unit) && within + unit <= length(word, self.shift)
     }
 
-    /// Whether a word lies in a segment that is in use, but for those of roots.
+    /// Whether a word lies in a segment that is in use and holds no roots.
     pub(crate) fn holds(&self, at: u64) -> bool {
-        let segment = self.of(at).filter(|&segment| self.within(at) < self.len(segment));
+        let segment = self.holding(at).filter(|&segment| self.within(at) < self.len(segment));
         let kind = segment.and_then(|segment| self.entry(segment)).map(|entry| entry.kind);
         kind.is_some_and(|kind| !matches!(kind, SegmentKind::Free | SegmentKind::Roots))
     }
@@ -264,13 +264,13 @@ impl Segments {
         let state = self.state.lock();
         let is_such = |e: SegmentEntry| e.kind == kind && (unit == 0 || e.unit == unit);
         let is_owned = |segment: &u32| self.entry(*segment).is_some_and(is_such);
-        let owned = state.owners.of(tree).filter(is_owned).filter(|segment| !state.idle.contains(segment));
+        let owned = state.owners.owned_by(tree).filter(is_owned).filter(|segment| !state.idle.contains(segment));
         ascending(owned)
     }
 
     /// The segments of one tree. They ascend.
     pub(crate) fn of_tree(&self, tree: u16) -> Vec<u32> {
-        ascending(self.state.lock().owners.of(tree))
+        ascending(self.state.lock().owners.owned_by(tree))
     }
 
     /// The offset of the end of the last segment ever used.
@@ -340,7 +340,7 @@ impl Segments {
     /// Whether a word lies in a root entry.
     pub(super) fn is_in_roots(&self, at: u64) -> bool {
         let in_header = self.geometry.root(0)..self.geometry.root(ROOTS_AT_HAND);
-        let segment = self.of(at).filter(|&segment| self.within(at) < self.len(segment));
+        let segment = self.holding(at).filter(|&segment| self.within(at) < self.len(segment));
         let kind = segment.and_then(|segment| self.entry(segment)).map(|entry| entry.kind);
         in_header.contains(&at) || kind == Some(SegmentKind::Roots)
     }
@@ -386,7 +386,12 @@ impl Segments {
 
     /// Stores the entries of segments, which ascend, such that they become durable in this order (T2). Durable when it
     /// returns.
-    fn put_run<M: Medium>(&self, m: &M, state: &mut State, entries: impl Iterator<Item = (u32, SegmentEntry, u64)>) {
+    fn put_run<M: Medium>(
+        &self,
+        m: &M,
+        state: &mut SegmentsState,
+        entries: impl Iterator<Item = (u32, SegmentEntry, u64)>,
+    ) {
         let mut open: Option<u64> = None;
         for (segment, entry, len) in entries {
             let at = self.geometry.entry(segment);
@@ -398,7 +403,7 @@ impl Segments {
                 }
                 None => {}
             }
-            self.put(m, state, segment, entry, len);
+            self.set_entry(m, state, segment, entry, len);
             open = Some(at);
         }
         if let Some(last) = open {
@@ -407,11 +412,11 @@ impl Segments {
         }
     }
 
-    fn put<M: Medium>(&self, m: &M, state: &mut State, segment: u32, entry: SegmentEntry, len: u64) {
+    fn set_entry<M: Medium>(&self, m: &M, state: &mut SegmentsState, segment: u32, entry: SegmentEntry, len: u64) {
         let is_used = |entry: &SegmentEntry| entry.kind != SegmentKind::Free;
         let owner = |entry: Option<SegmentEntry>| entry.filter(is_used).map(|entry| entry.tree);
         state.owners.change(segment, owner(self.entry(segment)), owner(Some(entry)));
-        let parts = (len * Geometry::PARTS) >> self.shift;
+        let parts = (len * PoolGeometry::PARTS) >> self.shift;
         let word = entry.encode(parts, segment);
         m.store(self.geometry.entry(segment), word);
         self.words[segment as usize].store(word, Ordering::Release);
@@ -451,7 +456,7 @@ impl Places {
 
     /// The position of a segment; `None` if it is not in the list.
     #[inline]
-    pub(crate) fn of(&self, segment: u32) -> Option<usize> {
+    pub(crate) fn position(&self, segment: u32) -> Option<usize> {
         (self.behind.get(segment.checked_sub(self.first)? as usize)?.checked_sub(1)).map(|place| place as usize)
     }
 }

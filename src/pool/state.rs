@@ -4,7 +4,7 @@ use super::Options;
 #[cfg(doc)]
 use super::Pool;
 use super::catalog::Catalog;
-use super::format::{Geometry, Superblock};
+use super::format::{PoolGeometry, Superblock};
 use super::instants::Instants;
 use super::lists::{self, Lists};
 use super::progress::Watch;
@@ -74,7 +74,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// Checks the segment table and the roots, before anything is changed.
-    pub(crate) fn check_header(m: &M, geometry: Geometry) -> Result<(), Fault> {
+    pub(crate) fn check_header(m: &M, geometry: PoolGeometry) -> Result<(), Fault> {
         let segments = Segments::open(m, geometry)?;
         if !lists::live(m, &segments)?.is_empty() {
             // A list may change roots.
@@ -85,7 +85,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// Takes possession of a pool by marking it as in use.
-    pub(crate) fn take(&mut self) -> Result<(), Fault> {
+    pub(crate) fn mark_in_use(&mut self) -> Result<(), Fault> {
         let superblock = self.superblock.lock().0;
         // Read before anything changes, because they may be damaged. So may be roots, unless a list changes them.
         let live_lists = lists::live(&self.medium, &self.segments)?;
@@ -296,7 +296,7 @@ impl<M: Medium> PoolState<M> {
             Err(forked) if matches!(fault.kind(), ErrorKind::Corrupt { .. }) => forked,
             _ => fault,
         };
-        fault.of(self.medium.facts().name)
+        fault.in_pool(self.medium.facts().name)
     }
 
     /// Whether this process opened the pool. Every change checks this before it stores anything.

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use super::Pool;
-use super::catalog::{self, Found, Slot, Slots};
+use super::catalog::{self, CatalogSlots, Slot, SlotState};
 use super::format::Superblock;
 use super::naming::{NameChange, NoVisit};
 use super::patience::Patience;
@@ -45,8 +45,8 @@ impl<M: Medium> PoolState<M> {
         // Found under the lock, and returned: dropping the last handle of a tree locks the catalogue.
         let slots = self.catalog.lock();
         match catalog::find(&slots, slot) {
-            Found::Open(tree) => Some(tree),
-            Found::Free | Found::Unsettled => None,
+            SlotState::Open(tree) => Some(tree),
+            SlotState::Free | SlotState::Unsettled => None,
         }
     }
 
@@ -79,7 +79,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// While the result is held, no root is created or deleted.
-    fn still_roots(&self) -> Option<MutexGuard<'_, Slots<OpenTree>>> {
+    fn still_roots(&self) -> Option<MutexGuard<'_, CatalogSlots<OpenTree>>> {
         // In a forked child, the lock may be held by a thread that exists only in the parent.
         self.owned().is_ok().then(|| self.catalog.lock())
     }
@@ -170,12 +170,12 @@ impl<M: Medium> PoolState<M> {
                         return Err(mismatch(name, found, signature));
                     }
                     match catalog::find(&slots, root.slot) {
-                        Found::Free => break (root, false),
-                        Found::Open(tree) => {
+                        SlotState::Free => break (root, false),
+                        SlotState::Open(tree) => {
                             self.instants.keep(root.slot, &tree);
                             return Ok(tree);
                         }
-                        Found::Unsettled => {}
+                        SlotState::Unsettled => {}
                     }
                 }
                 None if self.is_looked_at() => return Err(no_such_tree(name)),

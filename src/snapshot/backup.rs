@@ -30,7 +30,7 @@ pub struct Backup {
 }
 
 /// A tree of any type that takes part in snapshots.
-trait Source<M: Medium> {
+trait BackupSource<M: Medium> {
     /// The tree's number in its pool.
     fn slot(&self) -> u16;
 
@@ -45,7 +45,7 @@ trait Source<M: Medium> {
 }
 
 /// Trees with their names.
-type Sources<M> = Vec<(String, Box<dyn Source<M>>)>;
+type Sources<M> = Vec<(String, Box<dyn BackupSource<M>>)>;
 
 /// A tree with the types that its root entry tells.
 struct Typed<N: TreeNode, M: Medium> {
@@ -54,7 +54,7 @@ struct Typed<N: TreeNode, M: Medium> {
     kinds: Kinds,
 }
 
-impl<N: TreeNode, M: Medium> Source<M> for Typed<N, M> {
+impl<N: TreeNode, M: Medium> BackupSource<M> for Typed<N, M> {
     fn slot(&self) -> u16 {
         self.tree.slot()
     }
@@ -149,9 +149,9 @@ impl<M: Medium> Pool<M> {
         let (sources, snapshot) = self.sources()?;
         let refused = |doing, path: &Path| {
             let name = path.display().to_string();
-            move |error| Fault::io(doing)(error).of(name)
+            move |error| Fault::io(doing)(error).in_pool(name)
         };
-        let part = Part::create(path).map_err(|(at, error)| refused("create the backup", &at)(error))?;
+        let part = PartFile::create(path).map_err(|(at, error)| refused("create the backup", &at)(error))?;
         let options = self.state.options_like();
         let copy = options.open(&part.path)?;
         // A tree that is closed takes space for its close record. That is for the entries of all trees first.
@@ -166,7 +166,7 @@ impl<M: Medium> Pool<M> {
         copy.close()?;
         let report = Pool::options().read_only(true).open(&part.path)?.check()?;
         if let Some(&broken) = report.violations.first() {
-            return Err(Fault::from(broken).of(part.path.display().to_string()));
+            return Err(Fault::from(broken).in_pool(part.path.display().to_string()));
         }
         part.complete(path).map_err(refused("name the backup", path))?;
         Ok(Backup { trees: sources.len() as u64, entries, bytes })
@@ -188,7 +188,7 @@ impl<M: Medium> Pool<M> {
                     continue;
                 }
                 match self.source(name, *signature) {
-                    // By now, the name may be that of another tree.
+                    // By now, another tree may have the name.
                     Ok(source) => drop(opened.insert(source.slot(), source)),
                     // Another thread has dropped or renamed it meanwhile. An equal one may have its place again.
                     Err(error) if is_gone(&error) || !live()?.contains(&tree) => {}
@@ -210,9 +210,9 @@ impl<M: Medium> Pool<M> {
         (root.slot, root.name(&self.state.medium), root.signature(&self.state.medium))
     }
 
-    fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn Source<M>>> {
+    fn source(&self, name: &str, signature: Signature) -> Result<Box<dyn BackupSource<M>>> {
         let is_of = |layout, slots| signature.known() == Some((layout, slots));
-        let opened = match IndexKind::of(signature.index) {
+        let opened = match IndexKind::from_tag(signature.index) {
             Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => self.typed::<OneLine>(name, index, signature),
             Some(index) if is_of(<ByteLeaf>::LAYOUT, <ByteLeaf>::SLOTS) => {
                 self.typed::<ByteLeaf>(name, index, signature)
@@ -227,18 +227,18 @@ impl<M: Medium> Pool<M> {
         name: &str,
         index: IndexKind,
         signature: Signature,
-    ) -> Result<Box<dyn Source<M>>, Fault> {
+    ) -> Result<Box<dyn BackupSource<M>>, Fault> {
         let tree = TreeState::<N, M>::open_existing(&self.state, name, index, signature.kinds)?;
         Ok(Box::new(Typed { tree, index, kinds: signature.kinds }))
     }
 }
 
 /// The file of a backup that is not complete. It goes when this is dropped.
-struct Part {
+struct PartFile {
     path: PathBuf,
 }
 
-impl Part {
+impl PartFile {
     /// Creates an empty file. It is this process's own: there was none of that name. The error names the file.
     fn create(whole: &Path) -> Result<Self, (PathBuf, io::Error)> {
         if whole.symlink_metadata().is_ok() {
@@ -275,7 +275,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartFile {
     fn drop(&mut self) {
         // There is nobody to report an error to, and another one is being reported.
         let _ = fs::remove_file(&self.path);

@@ -17,7 +17,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::Keys;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{KeyOf, Table, TreeKeysOf, interval, tree_in, with_prefix};
+use crate::table::{Table, TableKey, TreeKeysOf, interval, tree_in, with_prefix};
 use crate::tree::{Form, Item, LeafEntries, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::fmt;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 /// keep their space in the pool if the snapshot sees them. If the copies take [more memory than they
 /// may](crate::Options::snapshot_memory), the oldest snapshot [expires](ErrorKind::SnapshotTooOld); a single
 /// transaction, or [`clear`](crate::PTree::clear), may exceed that for as long as it runs. Dropping a snapshot takes
-/// time in proportion to its copies, of which the next older one may get some.
+/// time in proportion to its copies. The next older one may get some of them.
 ///
 /// In a child that came from `fork`, nothing can be read from a snapshot.
 ///
@@ -115,7 +115,7 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// As [`Map::get`](crate::Map::get), and if the key's leaf has changed since, a search among the frozen leaves of
     /// this snapshot, or of the next newer one that is open and has it.
-    pub fn get<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
+    pub fn get<T: Table<M>>(&self, table: &T, key: TableKey<'_, T, M>) -> Result<Option<T::Value>> {
         let tree = self.tree(table)?;
         let key = T::Key::encode(key);
         let reading = tree.reading();
@@ -131,7 +131,7 @@ impl<M: Medium> Snapshot<M> {
     /// # Errors
     ///
     /// As [`get`](Self::get).
-    pub fn contains_key<T: Table<M>>(&self, table: &T, key: KeyOf<'_, T, M>) -> Result<bool> {
+    pub fn contains_key<T: Table<M>>(&self, table: &T, key: TableKey<'_, T, M>) -> Result<bool> {
         let tree = self.tree(table)?;
         let key = T::Key::encode(key);
         let word = tree.get_at(key.borrow(), self.instant, tree.reading().as_ref());
@@ -142,8 +142,8 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`]. The iterator returns those of [`get`](Self::get), and nothing
-    /// after one.
+    /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`]. The iterator returns the errors of [`get`](Self::get), and
+    /// nothing after one.
     ///
     /// # Panics
     ///
@@ -152,7 +152,7 @@ impl<M: Medium> Snapshot<M> {
     pub fn range<'s, 'k, T: Table<M>>(
         &'s self,
         table: &'s T,
-        range: impl RangeBounds<KeyOf<'k, T, M>>,
+        range: impl RangeBounds<TableKey<'k, T, M>>,
     ) -> Result<SnapshotRange<'s, T, M>> {
         let tree = self.tree(table)?;
         Ok(SnapshotRange::new(self, tree, interval(table, range)))

@@ -32,15 +32,16 @@ const HANDED_OVER: UnparkToken = UnparkToken(1);
 static SLEEPERS: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
 /// Words that share one clock.
-struct Group {
+struct ClockGroup {
     sleepers: AtomicU32,
     /// When the next sleeper is to be woken, in nanoseconds of [`now`].
     due: AtomicU64,
 }
 
-static WORDS: [Group; GROUPS] = [const { Group { sleepers: AtomicU32::new(0), due: AtomicU64::new(0) } }; GROUPS];
+static WORDS: [ClockGroup; GROUPS] =
+    [const { ClockGroup { sleepers: AtomicU32::new(0), due: AtomicU64::new(0) } }; GROUPS];
 
-fn group(word: usize) -> &'static Group {
+fn group(word: usize) -> &'static ClockGroup {
     &WORDS[(word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32 & (GROUPS - 1)]
 }
 

@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::{Mapped, Medium};
 use crate::pool::Pool;
-use crate::table::{KeyOf, Table, ValueOf};
+use crate::table::{Table, TableKey, ValueOf};
 
 /// Writes over any trees and maps of a pool that happen together or not at all: a [`Transaction`] that reads nothing,
 /// and so is never in conflict.
@@ -53,7 +53,12 @@ impl<'t, M: Medium> WriteBatch<'t, M> {
     /// # Errors
     ///
     /// As [`Transaction::insert`].
-    pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
+    pub fn insert<T: Table<M>>(
+        &mut self,
+        table: &'t T,
+        key: TableKey<'_, T, M>,
+        value: ValueOf<'_, T, M>,
+    ) -> Result<()> {
         self.0.insert(table, key, value)
     }
 
@@ -62,7 +67,7 @@ impl<'t, M: Medium> WriteBatch<'t, M> {
     /// # Errors
     ///
     /// As [`Transaction::remove`].
-    pub fn remove<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<()> {
+    pub fn remove<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>) -> Result<()> {
         self.0.remove(table, key)
     }
 

@@ -113,7 +113,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// `fault`, if there is nothing to hope for. [`Conflict`](ErrorKind::Conflict) if something else was found, or if a
-    /// leaf has changed meanwhile: the same word may be that of another record then.
+    /// leaf has changed meanwhile: the same word may name another record then.
     #[cold]
     fn wait_for_space(&mut self, patience: &mut Patience, fault: Fault) -> Result<(), Fault> {
         // What has changed before is compared while that is known.
@@ -204,7 +204,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
 
     /// From here on, what was read may not fit together.
     pub(super) fn ends(&mut self, fault: Fault) -> Fault {
-        self.end = Some(End::of(&fault));
+        self.end = Some(End::after(&fault));
         fault
     }
 

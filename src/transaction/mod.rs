@@ -24,7 +24,7 @@ use crate::pool::naming::NameChange;
 use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
 use crate::raw::{KEY_MAX, Raw};
-use crate::table::{KeyOf, Table, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
+use crate::table::{Table, TableKey, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
 use crate::tree::{AnyPart, Form, News, PartOf, TreePart, check_len};
@@ -168,7 +168,7 @@ enum End {
 }
 
 impl End {
-    fn of(fault: &Fault) -> Self {
+    fn after(fault: &Fault) -> Self {
         match *fault.kind() {
             ErrorKind::Corrupt { at, invariant } => Self::Broken(Broken::new(at, invariant)),
             _ => Self::Conflict,
@@ -254,7 +254,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// [`ErrorKind::Conflict`]: something that was read has changed since, or has to be compared with a snapshot, for
     /// which there is [too little memory](crate::Options::snapshot_memory). [`ErrorKind::Corrupt`],
     /// [`ErrorKind::OtherPool`], [`ErrorKind::Forked`].
-    pub fn get<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<T::Value>> {
+    pub fn get<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>) -> Result<Option<T::Value>> {
         let decode = |value| codec::decode(value, || table.tree().name());
         let value = self.stored(table, key)?.map(decode).transpose();
         self.pool.named(value)
@@ -265,11 +265,11 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// As [`get`](Self::get).
-    pub fn contains_key<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<bool> {
+    pub fn contains_key<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>) -> Result<bool> {
         Ok(self.stored(table, key)?.is_some())
     }
 
-    fn stored<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<Option<Raw>> {
+    fn stored<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>) -> Result<Option<Raw>> {
         let number = self.part_number(table)?;
         let key = T::Key::encode(key);
         let stored = self.read_in::<TreeKeysOf<T, M>, _>(number, |part| part.get(key.borrow()));
@@ -282,9 +282,14 @@ impl<'t, M: Medium> Transaction<'t, M> {
     ///
     /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`],
     /// [`ErrorKind::KindMismatch`], [`ErrorKind::OtherPool`].
-    pub fn insert<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: ValueOf<'_, T, M>) -> Result<()> {
+    pub fn insert<T: Table<M>>(
+        &mut self,
+        table: &'t T,
+        key: TableKey<'_, T, M>,
+        value: ValueOf<'_, T, M>,
+    ) -> Result<()> {
         let value = self.pool.named(codec::encode::<T::Value>(value, || table.tree().name()))?;
-        self.put(table, key, Some(value.lent()))
+        self.write(table, key, Some(value.lent()))
     }
 
     /// Removes a key, if it is there when the transaction is committed.
@@ -292,8 +297,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
     /// # Errors
     ///
     /// [`ErrorKind::OtherPool`].
-    pub fn remove<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>) -> Result<()> {
-        self.put(table, key, None)
+    pub fn remove<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>) -> Result<()> {
+        self.write(table, key, None)
     }
 
     /// The entries of a range, with the writes of this transaction, in ascending order; from the other end, in
@@ -317,7 +322,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
     pub fn range<'k, T: Table<M>>(
         &mut self,
         table: &'t T,
-        range: impl RangeBounds<KeyOf<'k, T, M>>,
+        range: impl RangeBounds<TableKey<'k, T, M>>,
     ) -> Result<Scan<'_, 't, T, M>> {
         let unread = interval(table, range);
         let part = self.part_number(table)?;
@@ -410,7 +415,7 @@ impl<'t, M: Medium> Transaction<'t, M> {
         Ok(())
     }
 
-    fn put<T: Table<M>>(&mut self, table: &'t T, key: KeyOf<'_, T, M>, value: Option<Raw<&[u8]>>) -> Result<()> {
+    fn write<T: Table<M>>(&mut self, table: &'t T, key: TableKey<'_, T, M>, value: Option<Raw<&[u8]>>) -> Result<()> {
         let number = self.find_part(table)?;
         let key = T::Key::encode(key);
         let key = key.borrow();

@@ -241,7 +241,7 @@ fn a_transaction_does_not_keep_what_it_waits_for() {
     }
 }
 
-/// Two transactions, each of which keeps what the other one waits for.
+/// Two transactions. Each keeps what the other one waits for.
 #[test]
 fn transactions_do_not_wait_for_each_other() {
     let full = Full::new();

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 struct Batch<'t, N: WordNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// From left to right.
-    held: SmallVec<[Held<'t, N>; GROUP]>,
+    held: SmallVec<[BatchLeaf<'t, N>; GROUP]>,
     /// Leaves that splits made, with their lows. They are posted to the index once no leaf is locked.
     to_post: SmallVec<[(u64, u64); GROUP]>,
     /// The key for which there was no space.
@@ -30,10 +30,10 @@ struct Batch<'t, N: WordNode, M: Medium> {
 }
 
 /// For each entry of a group, the leaf that the index has found.
-type Hints = [Option<u64>; GROUP];
+type LeafHints = [Option<u64>; GROUP];
 
 /// A leaf of a batch.
-struct Held<'t, N: WordNode> {
+struct BatchLeaf<'t, N: WordNode> {
     leaf: Locked<'t, N>,
     /// The lines that must still be flushed, as a bitmask.
     dirty: u64,
@@ -63,7 +63,7 @@ impl<N: WordNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         let (mut rest, mut patience) = (entries, Patience::default());
         loop {
             let result = batch.insert_all(rest);
-            batch.settle();
+            batch.publish_durably();
             for (low, at) in batch.to_post.drain(..) {
                 self.lag(self.post(low, at, at));
             }
@@ -93,7 +93,7 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
 
     /// Asks the index for the leaves of a group, and requests these. However old the answers are, a thread that locks a
     /// leaf sees whether the leaf owns a key.
-    fn request(&self, group: &[Entry]) -> Hints {
+    fn request(&self, group: &[Entry]) -> LeafHints {
         let leaves = &self.tree.leaves;
         let mut keys = [0; GROUP];
         keys.iter_mut().zip(group).for_each(|(key, entry)| *key = entry.0);
@@ -104,10 +104,10 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
         hints
     }
 
-    fn insert_group(&mut self, group: &[Entry], hints: &Hints) -> Result<(), Fault> {
+    fn insert_group(&mut self, group: &[Entry], hints: &LeafHints) -> Result<(), Fault> {
         if N::POLICY.in_snapshots && self.tree.pool.instants.is_over() {
             // What this batch alone freezes may be too much.
-            self.settle();
+            self.publish_durably();
             self.tree.pool.limit_snapshots();
         }
         for (hint, &(key, _)) in hints.iter().zip(group) {
@@ -123,11 +123,11 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
             None => self.hold(entry.0)?,
         };
         let leaves = &self.tree.leaves;
-        let Held { leaf, dirty } = &mut self.held[i];
+        let BatchLeaf { leaf, dirty } = &mut self.held[i];
         match leaves.search(leaf, entry.0) {
             Err(_) if !leaves.has_room(leaf, 1) => return self.split(i, entry),
             place => {
-                *dirty |= leaves.put(leaf, place, entry);
+                *dirty |= leaves.upsert(leaf, place, entry);
                 self.inserted += u64::from(place.is_err());
             }
         }
@@ -138,13 +138,13 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     #[cold]
     #[inline(never)]
     fn split(&mut self, i: usize, entry: Entry) -> Result<(), Fault> {
-        let Held { leaf, dirty } = &mut self.held[i];
+        let BatchLeaf { leaf, dirty } = &mut self.held[i];
         let split = self.tree.leaves.put_by_split(leaf, 0, entry);
         let (right, put) = split.inspect_err(|_| self.refused = entry.0)?;
         // The first line holds the link. The split has flushed and fenced all of it.
         *dirty = *dirty & !1 | put;
         self.to_post.push((right.range().low(), right.at));
-        self.held.insert(i + 1, Held { leaf: right, dirty: 0 });
+        self.held.insert(i + 1, BatchLeaf { leaf: right, dirty: 0 });
         self.inserted += 1;
         Ok(())
     }
@@ -168,7 +168,7 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     fn hold(&mut self, key: u64) -> Result<usize, Fault> {
         // The thread that holds the leaf may wait for one of ours. Nobody waits for a leaf to the left while holding a
         // lock.
-        self.settle();
+        self.publish_durably();
         let leaf = self.tree.lock_owner(key)?;
         Ok(self.keep(leaf))
     }
@@ -178,17 +178,17 @@ impl<'t, N: WordNode<Ops: SplitInPlace>, M: Medium> Batch<'t, N, M> {
     #[inline(always)]
     fn keep(&mut self, leaf: Locked<'t, N>) -> usize {
         let i = self.held.len();
-        self.held.push(Held { leaf, dirty: 0 });
+        self.held.push(BatchLeaf { leaf, dirty: 0 });
         // Here, because the entries of a batch that are not yet durable must not be frozen.
         self.tree.leaves.freeze(&self.held[i].leaf, self.tree.leaves.newest());
         i
     }
 
     /// Makes everything so far durable and visible.
-    fn settle(&mut self) {
+    fn publish_durably(&mut self) {
         delay();
         let mut any = false;
-        for Held { leaf, dirty } in &mut self.held {
+        for BatchLeaf { leaf, dirty } in &mut self.held {
             self.tree.leaves.flush_lines(leaf, *dirty);
             any |= *dirty != 0;
             *dirty = 0;

@@ -6,13 +6,13 @@ use crate::chain::{self, Chain};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
-use crate::node::{Entry, FenceOf, Keys, Node};
-use crate::pool::blocks::Taken;
+use crate::node::{Entry, Keys, NewLowOf, Node};
+use crate::pool::blocks::TakenBlock;
 use crate::sync::Ordering;
 
 /// A chain that nothing points to yet. If it is dropped before it is published, because of an error or a panic of the
 /// caller's iterator, it gives its blocks back.
-struct Draft<'t, N: TreeNode, M: Medium> {
+struct UnpublishedChain<'t, N: TreeNode, M: Medium> {
     chain: &'t Chain<N, M>,
     /// Names and offsets, from left to right, including the tail.
     leaves: Vec<(u64, u64)>,
@@ -24,18 +24,18 @@ struct Draft<'t, N: TreeNode, M: Medium> {
 
 /// A leaf to be written.
 struct Pending<N: Node> {
-    fence: FenceOf<N>,
-    block: Taken,
+    fence: NewLowOf<N>,
+    block: TakenBlock,
     entries: Vec<Entry>,
 }
 
-impl<'t, N: TreeNode, M: Medium> Draft<'t, N, M> {
+impl<'t, N: TreeNode, M: Medium> UnpublishedChain<'t, N, M> {
     fn new(chain: &'t Chain<N, M>) -> Self {
         Self { chain, leaves: Vec::new(), pending: None, entries: 0, published: false }
     }
 }
 
-impl<N: TreeNode, M: Medium> Drop for Draft<'_, N, M> {
+impl<N: TreeNode, M: Medium> Drop for UnpublishedChain<'_, N, M> {
     fn drop(&mut self) {
         if !self.published && !self.chain.medium().forked() {
             self.leaves.iter().for_each(|&(_, at)| self.chain.discard(at));
@@ -45,13 +45,13 @@ impl<N: TreeNode, M: Medium> Drop for Draft<'_, N, M> {
 }
 
 /// A key and a value, in the caller's memory.
-type Pair<N> = (<<N as Node>::Keys as Keys>::Owned, u64);
+type KeyAndValue<N> = (<<N as Node>::Keys as Keys>::Owned, u64);
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Entries per leaf of a loaded chain. A few slots stay empty for later inserts.
     const FILL: usize = N::SLOTS - N::SLOTS / 16;
 
-    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<u64, Fault> {
+    pub(crate) fn bulk_load(&self, entries: impl Iterator<Item = Result<KeyAndValue<N>, Fault>>) -> Result<u64, Fault> {
         self.pool.admit()?;
         if self.has_entry() {
             return Err(ErrorKind::NotEmpty { tree: self.name() }.into());
@@ -80,12 +80,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Writes a chain of leaves, with its tail if it has one. It is durable when this returns, and nothing points to
     /// it.
-    fn draft(&self, entries: impl Iterator<Item = Result<Pair<N>, Fault>>) -> Result<Draft<'_, N, M>, Fault> {
+    fn draft(
+        &self,
+        entries: impl Iterator<Item = Result<KeyAndValue<N>, Fault>>,
+    ) -> Result<UnpublishedChain<'_, N, M>, Fault> {
         let m = self.medium();
-        let mut draft = Draft::new(&self.leaves);
-        let mut chunk: Vec<Pair<N>> = Vec::with_capacity(Self::FILL);
+        let mut draft = UnpublishedChain::new(&self.leaves);
+        let mut chunk: Vec<KeyAndValue<N>> = Vec::with_capacity(Self::FILL);
         let mut tail = Vec::new();
-        let mut fence = FenceOf::<N>::default();
+        let mut fence = NewLowOf::<N>::default();
         for pair in entries {
             let pair = pair?;
             if chunk.last().is_some_and(|(last, _)| *last >= pair.0) || !tail.is_empty() {
@@ -100,7 +103,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             if chunk.len() > Self::FILL {
                 // The last one begins the next leaf, and the one before it tells where that leaf begins.
                 let first = chunk.split_off(Self::FILL);
-                let next = N::Keys::fence(&chunk[Self::FILL - 1].0, &first[0].0);
+                let next = N::Keys::low_between(&chunk[Self::FILL - 1].0, &first[0].0);
                 let full = std::mem::replace(&mut chunk, first);
                 chunk.reserve(Self::FILL);
                 self.append(&mut draft, std::mem::replace(&mut fence, next), full)?;
@@ -108,7 +111,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         self.append(&mut draft, fence, chunk)?;
         // This checks once more that this process owns the pool. After it, no more entries are drawn.
-        if let Some(fence) = N::Keys::tail_fence() {
+        if let Some(fence) = N::Keys::tail_low() {
             self.append(&mut draft, fence, tail)?;
         }
         self.write_pending(&mut draft, None)?;
@@ -117,7 +120,12 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Ok(draft)
     }
 
-    fn append(&self, draft: &mut Draft<'_, N, M>, fence: FenceOf<N>, pairs: Vec<Pair<N>>) -> Result<(), Fault> {
+    fn append(
+        &self,
+        draft: &mut UnpublishedChain<'_, N, M>,
+        fence: NewLowOf<N>,
+        pairs: Vec<KeyAndValue<N>>,
+    ) -> Result<(), Fault> {
         // Checked here, because drawing the entries may run any code.
         self.pool.admit()?;
         let (fence, entries) = N::Keys::stored(fence, pairs);
@@ -129,7 +137,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Writes the leaf that waits for its right neighbour. Flushed, but not fenced.
-    fn write_pending(&self, draft: &mut Draft<'_, N, M>, next: Option<(&FenceOf<N>, u64)>) -> Result<(), Fault> {
+    fn write_pending(
+        &self,
+        draft: &mut UnpublishedChain<'_, N, M>,
+        next: Option<(&NewLowOf<N>, u64)>,
+    ) -> Result<(), Fault> {
         let Some(Pending { fence, block, entries }) = draft.pending.take() else { return Ok(()) };
         let leaf = self.leaves.fill_first(
             block,
@@ -150,7 +162,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Makes a draft the tree's chain. Returns the number of its entries.
-    fn publish(&self, mut draft: Draft<'_, N, M>, only_if_empty: bool) -> Result<u64, Fault> {
+    fn publish(&self, mut draft: UnpublishedChain<'_, N, M>, only_if_empty: bool) -> Result<u64, Fault> {
         let _restructuring = self.restructuring.lock();
         self.replace(&mut draft, only_if_empty)?;
         self.lag(self.directory.learn(listed::<N>(&draft.leaves)));
@@ -159,7 +171,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Replaces the tree's chain by a draft. All leaves of the old chain are locked meanwhile. The caller holds
     /// `restructuring`.
-    fn replace(&self, draft: &mut Draft<'_, N, M>, only_if_empty: bool) -> Result<(), Fault> {
+    fn replace(&self, draft: &mut UnpublishedChain<'_, N, M>, only_if_empty: bool) -> Result<(), Fault> {
         let m = self.medium();
         let mut old = Vec::new();
         let mut at = Some(self.head());
@@ -197,7 +209,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Makes a draft the chain that threads find. The root entry already names it, or does not exist yet.
-    fn take_over(&self, draft: &Draft<'_, N, M>) {
+    fn take_over(&self, draft: &UnpublishedChain<'_, N, M>) {
         // This comes before the new leaves can be written to.
         self.leaves.count.set(draft.entries);
         for &(_, at) in &draft.leaves {
@@ -211,5 +223,5 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
 /// The leaves that an index lists: all but the tail.
 fn listed<N: TreeNode>(leaves: &[(u64, u64)]) -> &[(u64, u64)] {
-    &leaves[..leaves.len() - usize::from(N::Keys::tail_fence().is_some())]
+    &leaves[..leaves.len() - usize::from(N::Keys::tail_low().is_some())]
 }

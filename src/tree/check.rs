@@ -68,7 +68,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let Some(records) = &self.leaves.records else { return };
         let segments = &self.pool.segments;
         let is_block = |at: &u64| {
-            let entry = segments.of(*at).and_then(|segment| segments.entry(segment));
+            let entry = segments.holding(*at).and_then(|segment| segments.entry(segment));
             entry.is_some_and(|entry| entry.kind == SegmentKind::Record)
         };
         let mut free = HashSet::new();
@@ -144,15 +144,15 @@ fn walk<K: Keys, M: Medium>(
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
             let block = pool.access(root.slot).block(here);
-            let fence = K::fence_record(block);
+            let fence = K::low_record(block);
             if fence != 0 && !used.records.insert(fence) {
                 report.add(Broken::new(fence, "V1: a record of two slots"));
             }
-            if let Err(broken) = K::check_fence(block) {
+            if let Err(broken) = K::check_low(block) {
                 report.add(broken);
             }
             used.leaves.insert(here);
-            leaves.push((K::name(block), here));
+            leaves.push((K::separator(block), here));
             report.leaves += 1;
             chain.fits(here)?;
             let mut broken = Vec::new();
@@ -244,7 +244,7 @@ impl<M: Medium> Pool<M> {
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
         let signature = root.signature(&state.medium);
-        match checks::find(&signature).zip(IndexKind::of(signature.index)) {
+        match checks::find(&signature).zip(IndexKind::from_tag(signature.index)) {
             Some((check, index)) => {
                 check(state, root, index, report);
                 report.trees += 1;

@@ -15,13 +15,13 @@ use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{Source, Top, image_of};
+use crate::index::{ImageTop, ReadNode, image_of};
 use crate::medium::{Medium, Step};
 use crate::node::Keys;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::format::crc;
-use crate::pool::roots::Closed;
+use crate::pool::roots::CloseRecord;
 use crate::pool::segments::SegmentKind;
 use crate::sync::Ordering;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let len = if count.is_whole() { count.sum() } else { UNCOUNTED };
         let mut words = vec![0, len, self.classes().count() as u64];
         self.classes().for_each(|class| class.record(&mut words));
-        let (image, Top { nodes, height, len }) = self.whole_image();
+        let (image, ImageTop { nodes, height, len }) = self.whole_image();
         words.extend([nodes, height, len]);
         let head = words.len();
         words[0] = head as u64;
@@ -53,7 +53,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// An image of the index. It has no leaves if the index may not know all of them, where a later search relies on
     /// that.
-    fn whole_image(&self) -> (Vec<u64>, Top) {
+    fn whole_image(&self) -> (Vec<u64>, ImageTop) {
         let (image, top) = self.directory.image();
         let knows_all = || top.len == self.leaves.in_use();
         if N::Keys::MARKS_LAG && !knows_all() { image_of(Vec::new()) } else { (image, top) }
@@ -62,7 +62,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Gives back the extent of a close record that was read, with a fence.
     fn release_close_record(&self, at: u64) {
         let segments = &self.pool.segments;
-        let head = segments.of(at).expect("what was read lies in a segment");
+        let head = segments.holding(at).expect("what was read lies in a segment");
         // Durably: an open from a record looks for no other.
         segments
             .release(self.medium(), segments.extent(head).collect::<Vec<_>>(), |entry| entry.tree == self.root.slot);
@@ -71,7 +71,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Takes over the content of a close record. Returns false if it cannot be trusted; then the leaves must be found.
     ///
     /// If the checksums are right, a close wrote it. Offsets are checked all the same.
-    pub(super) fn restore(&self, closed: Closed) -> bool {
+    pub(super) fn restore(&self, closed: CloseRecord) -> bool {
         let segments = &self.pool.segments;
         let Some(mut words) = self.pool.read_extent(self.root.slot, closed.at, closed.words) else { return false };
         let Some(head) = words.clone().next().filter(|&head| head <= u64::from(closed.words)) else { return false };
@@ -95,7 +95,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         if separators > self.classes().map(|class| class.total()).sum::<u64>() {
             return false;
         }
-        let top = Top { nodes, height, len: separators };
+        let top = ImageTop { nodes, height, len: separators };
         let source = self.image(closed.at + head * 8, top);
         if !top.fits(u64::from(closed.words) - head) || !self.directory.restore(top, source) {
             return false;
@@ -113,7 +113,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// The nodes of an image that starts at `start`.
-    fn image(&self, start: u64, top: Top) -> Source {
+    fn image(&self, start: u64, top: ImageTop) -> ReadNode {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height| {
             let word = |i: u64| links.medium().load(start + i * 8);
@@ -152,7 +152,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             // Before the new record is named. Crash: the tree is open.
             old => self.release_close_record(old),
         }
-        self.root.set_closed(self.medium(), Some(Closed { at, words: words.len() as u32, crc }));
+        self.root.set_closed(self.medium(), Some(CloseRecord { at, words: words.len() as u32, crc }));
         Ok(())
     }
 }
@@ -174,7 +174,7 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
             debug_assert!(self.leaves.frozen.is_empty(), "snapshots keep what they have frozen open");
             if let Some(records) = &mut self.leaves.records {
                 // Retired records are not free yet.
-                records.settle(&self.pool.medium, &self.pool.segments);
+                records.give_back_retired(&self.pool.medium, &self.pool.segments);
             }
             self.release_unused();
             // If there is no record because the pool is full, the next open finds the leaves.

@@ -7,7 +7,7 @@ use super::Form;
 use super::directory::Directory;
 use super::range::{Edges, Unread, no_less};
 use super::renew::WithLeft;
-use super::replace::Left;
+use super::replace::LinkTo;
 use super::{PTree, TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::delay::delay;
@@ -68,7 +68,7 @@ impl Victims for Everything {
 }
 
 /// The segments of a tree that are closed. When this is dropped, those that are not empty are opened again.
-struct Closed<'t, N: TreeNode, M: Medium> {
+struct ClosedSegments<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
     /// They ascend.
     victims: Vec<u32>,
@@ -76,7 +76,7 @@ struct Closed<'t, N: TreeNode, M: Medium> {
     emptied_before: u64,
 }
 
-impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
+impl<'t, N: TreeNode, M: Medium> ClosedSegments<'t, N, M> {
     fn new(tree: &'t TreeState<N, M>) -> Self {
         let emptied_before = tree.moving().map(Blocks::emptied).sum();
         let mut closed = Self { tree, victims: Vec::new(), emptied_before };
@@ -87,7 +87,7 @@ impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
 
     /// Whether something lies in a segment that was closed. It may be another's by now.
     fn held(&self, at: u64) -> bool {
-        self.tree.pool.segments.of(at).is_some_and(|segment| self.victims.binary_search(&segment).is_ok())
+        self.tree.pool.segments.holding(at).is_some_and(|segment| self.victims.binary_search(&segment).is_ok())
     }
 
     /// How many of them have become empty.
@@ -96,11 +96,11 @@ impl<'t, N: TreeNode, M: Medium> Closed<'t, N, M> {
     }
 }
 
-impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
+impl<N: TreeNode, M: Medium> Victims for ClosedSegments<'_, N, M> {
     fn holds_leaf(&self, at: u64) -> bool {
         let (leaves, segments) = (&self.tree.leaves, &self.tree.pool.segments);
         let block = || leaves.blocks().iter().any(|class| class.is_withheld(segments, at));
-        self.held(at) && block() || self.holds_record(N::Keys::fence_record(leaves.block(at)))
+        self.held(at) && block() || self.holds_record(N::Keys::low_record(leaves.block(at)))
     }
 
     fn holds_record(&self, record: u64) -> bool {
@@ -120,15 +120,14 @@ impl<N: TreeNode, M: Medium> Victims for Closed<'_, N, M> {
     fn may_hold(&self, at: u64, entries: &[Entry]) -> bool {
         let leaves = &self.tree.leaves;
         let in_records = || entries.iter().any(|&(_, value)| self.held(N::Keys::record(value)));
-        self.held(at)
-            || leaves.records.is_some() && (self.held(N::Keys::fence_record(leaves.block(at))) || in_records())
+        self.held(at) || leaves.records.is_some() && (self.held(N::Keys::low_record(leaves.block(at))) || in_records())
     }
 }
 
-impl<N: TreeNode, M: Medium> Drop for Closed<'_, N, M> {
+impl<N: TreeNode, M: Medium> Drop for ClosedSegments<'_, N, M> {
     fn drop(&mut self) {
         let (m, segments) = (self.tree.medium(), &self.tree.pool.segments);
-        self.tree.moving().for_each(|class| class.settle(m, segments));
+        self.tree.moving().for_each(|class| class.open_all(m, segments));
     }
 }
 
@@ -173,7 +172,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             // What is retired counts as in use.
             records.collect(m, segments);
         }
-        let closed = Closed::new(self);
+        let closed = ClosedSegments::new(self);
         let swept = if !closed.victims.is_empty() { self.move_all(&closed, &mut done) } else { Ok(()) };
         if let Some(records) = &self.leaves.records {
             records.collect_closed(m, segments);
@@ -399,7 +398,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (moved, bytes) = (std::mem::take(&mut copies.made), copies.bytes);
         // Crash, until the link: a block that no chain reaches; after it, the block of the old leaf is that.
         self.point(&mut left, new.at);
-        if let Left::Leaf(left) = &mut left {
+        if let LinkTo::Leaf(left) = &mut left {
             leaves.note_posted(left);
         }
         done.leaves += 1;
@@ -427,11 +426,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (at, range) = (owner.at, owner.range());
         drop(owner);
         let (left, old) = if N::Keys::is_first(range) {
-            (Left::Root, leaves.lock(self.head())?)
+            (LinkTo::Root, leaves.lock(self.head())?)
         } else {
             let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
             let old = leaves.lock_next(&left)?;
-            (Left::Leaf(left), old)
+            (LinkTo::Leaf(left), old)
         };
         Ok(old.filter(|old| old.at == at).map(|old| (left, old)))
     }
@@ -530,7 +529,7 @@ impl<M: Medium> Pool<M> {
             return tree.compact().map(Some);
         }
         let is_of = |layout, slots| signature.known() == Some((layout, slots));
-        match IndexKind::of(signature.index) {
+        match IndexKind::from_tag(signature.index) {
             Some(index) if is_of(<OneLine>::LAYOUT, <OneLine>::SLOTS) => {
                 self.compact_closed::<OneLine>(name, index, signature).map(Some)
             }

@@ -3,7 +3,7 @@
 
 use super::TreeState;
 use super::directory::Directory;
-use super::replace::{Left, Parts, parts};
+use super::replace::{LinkTo, NewLeaves, parts};
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
@@ -46,19 +46,19 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     fn copy<'t>(
         &'t self,
         old: Locked<'t, N>,
-        parts: Parts<'_>,
+        parts: NewLeaves<'_>,
         count: impl FnOnce(),
     ) -> Result<Option<Locked<'t, N>>, Fault> {
         let Some(_restructuring) = self.restructuring.try_lock() else { return Ok(Some(old)) };
         let low = old.range().low();
         let left = if low == 0 {
-            Left::Root
+            LinkTo::Root
         } else {
             let hint = self.directory.floor(low - 1);
             let hint = hint.filter(|&at| self.leaves.accept(at, self.root.index_at()).is_ok());
             let left = hint.and_then(|at| self.lock_owner_at_once(at, low - 1));
             match left.filter(|left| left.range().high() == low) {
-                Some(left) => Left::Leaf(left),
+                Some(left) => LinkTo::Leaf(left),
                 None => return Ok(Some(old)),
             }
         };

@@ -27,11 +27,11 @@ pub(crate) struct Cursor<K: Keys> {
     /// What was read from the right.
     back: Option<Piece<K>>,
     /// Entries to be returned next from the left, and from the right, where there are no writes.
-    ready: [Ready<K>; 2],
+    ready: [ReadyEntries<K>; 2],
 }
 
 /// Entries that were looked up at once.
-struct Ready<K: Keys> {
+struct ReadyEntries<K: Keys> {
     items: VecDeque<Item<K>>,
     /// How many to look up at once: ever more, so that one step alone costs little, and many cost little each.
     many: usize,
@@ -39,8 +39,8 @@ struct Ready<K: Keys> {
 
 impl<K: Keys> Cursor<K> {
     pub(crate) fn new(unread: Option<K::Unread>) -> Self {
-        let ready = || Ready { items: VecDeque::new(), many: 1 };
-        Self { unread: unread.map(Interval::of), front: None, back: None, ready: [ready(), ready()] }
+        let ready = || ReadyEntries { items: VecDeque::new(), many: 1 };
+        Self { unread: unread.map(Interval::from_unread), front: None, back: None, ready: [ready(), ready()] }
     }
 
     /// The next entry, if a step has read it with the one before.
@@ -51,7 +51,7 @@ impl<K: Keys> Cursor<K> {
 }
 
 /// What a step comes to.
-pub(crate) enum Step<K: Keys> {
+pub(crate) enum CursorStep<K: Keys> {
     /// The next entry.
     Item(Item<K>),
     /// Another part of the range. The next entry may be in it.
@@ -69,11 +69,11 @@ struct Piece<K: Keys> {
     edges: Arc<K::Edges>,
     /// Which of the entries lie in `rest`.
     left: Range<usize>,
-    sides: [Side<K>; 2],
+    sides: [CursorSide<K>; 2],
 }
 
 /// What is known of the next step from one side.
-struct Side<K: Keys> {
+struct CursorSide<K: Keys> {
     /// The key of the next entry of the tree.
     key: Option<K::Owned>,
     /// The writes of the transaction that come next, as far as they are known: removals, and then perhaps one of a
@@ -90,7 +90,7 @@ struct Side<K: Keys> {
 
 impl<K: Keys> Piece<K> {
     fn new(rest: Interval<K>, entries: Vec<Entry>, edges: Arc<K::Edges>) -> Self {
-        let side = || Side { key: None, own: VecDeque::new(), is_written: false, began: None, many: 2 };
+        let side = || CursorSide { key: None, own: VecDeque::new(), is_written: false, began: None, many: 2 };
         Self { rest, left: 0..entries.len(), entries, edges, sides: [side(), side()] }
     }
 }
@@ -102,19 +102,23 @@ fn damaged<K: Form>(entry: Entry, invariant: &'static str) -> Fault {
 }
 
 impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
-    pub(super) fn step_from(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {
+    pub(super) fn step_from(
+        &mut self,
+        cursor: &mut Cursor<N::Keys>,
+        from_left: bool,
+    ) -> Result<CursorStep<N::Keys>, Fault> {
         let Cursor { unread, front, back, ready: [from_right, ready] } = cursor;
         let (near, far) = if from_left { (front, back) } else { (back, front) };
         let (ready, of_far) = if from_left { (ready, from_right) } else { (from_right, ready) };
         if let Some(item) = self.step_in(near, ready, from_left)? {
-            return Ok(Step::Item(item));
+            return Ok(CursorStep::Item(item));
         }
         if let Some(rest) = unread.take() {
             *near = self.enter(rest, unread, from_left)?;
-            return Ok(Step::More);
+            return Ok(CursorStep::More);
         }
         let last = self.step_in(far, ready, from_left)?.or_else(|| of_far.items.pop_back());
-        Ok(last.map_or(Step::End, Step::Item))
+        Ok(last.map_or(CursorStep::End, CursorStep::Item))
     }
 
     /// Comes to the first or the last part of an interval: one that was read before, or the part that lies in one leaf.
@@ -158,7 +162,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         self.count(1 + entries.len());
         self.news = News::Read;
         let mut read = gap;
-        match behind.map(Interval::<N::Keys>::of) {
+        match behind.map(Interval::<N::Keys>::from_unread) {
             None => {}
             Some(behind) if from_left => read.to = Some(behind.from),
             Some(behind) => read.from = behind.to.unwrap_or(read.from),
@@ -172,7 +176,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn step_in(
         &mut self,
         piece: &mut Option<Piece<N::Keys>>,
-        ready: &mut Ready<N::Keys>,
+        ready: &mut ReadyEntries<N::Keys>,
         from_left: bool,
     ) -> Result<Option<Item<N::Keys>>, Fault> {
         let Some(entries) = piece else { return Ok(None) };
@@ -191,7 +195,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn read_on(
         &self,
         Piece { rest, entries, edges, left, .. }: &mut Piece<N::Keys>,
-        Ready { items, many }: &mut Ready<N::Keys>,
+        ReadyEntries { items, many }: &mut ReadyEntries<N::Keys>,
         from_left: bool,
     ) -> Result<Option<Item<N::Keys>>, Fault> {
         for _ in 0..*many {
@@ -308,7 +312,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     }
 
     /// Looks up the next writes in an interval.
-    fn find_own(&self, side: &mut Side<N::Keys>, rest: &Interval<N::Keys>, from_left: bool) {
+    fn find_own(&self, side: &mut CursorSide<N::Keys>, rest: &Interval<N::Keys>, from_left: bool) {
         let (from, to) = rest.bounds();
         // The other end is not searched for: it is compared with what is found.
         let mut writes = self.writes.range(if from_left { (from, Bound::Unbounded) } else { (Bound::Unbounded, to) });

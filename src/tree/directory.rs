@@ -3,7 +3,7 @@
 use super::TreeNode;
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{GROUP, InMemory, PersistentIndex, RUN, Source, Swept, Top, VolatileIndex, image_of};
+use crate::index::{GROUP, ImageTop, InMemory, PersistentIndex, RUN, ReadNode, Swept, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
 use crate::papers::{FlatIndex, Heat, Rebuilds};
@@ -78,11 +78,11 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     fn learn(&self, leaves: &[(u64, u64)]) -> Result<(), Fault>;
 
     /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
-    fn image(&self) -> (Vec<u64>, Top);
+    fn image(&self) -> (Vec<u64>, ImageTop);
 
     /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the
     /// image turns out to be damaged.
-    fn restore(&self, top: Top, source: Source) -> bool;
+    fn restore(&self, top: ImageTop, source: ReadNode) -> bool;
 
     /// Whether nodes are still taken from the image after it was [restored](Self::restore).
     fn keeps_image(&self) -> bool;
@@ -262,7 +262,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
         if self.is_lost() { Err(Fault::address_space(io::ErrorKind::OutOfMemory.into())) } else { Ok(()) }
     }
 
-    fn image(&self) -> (Vec<u64>, Top) {
+    fn image(&self) -> (Vec<u64>, ImageTop) {
         let mut leaves = Vec::new();
         let whole = match self {
             Self::Volatile(separators) => separators.for_each(|low, leaf| leaves.push((low, leaf))),
@@ -275,7 +275,7 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
         image_of(leaves)
     }
 
-    fn restore(&self, top: Top, source: Source) -> bool {
+    fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         match self {
             Self::Volatile(separators) => separators.restore(top, source),
             Self::Persistent(..) => true,

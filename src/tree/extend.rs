@@ -2,7 +2,7 @@
 
 use super::Form;
 use super::node::OwnedOf;
-use super::values::Written;
+use super::values::WrittenRecord;
 use super::{PTree, TreeNode, TreeState};
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
@@ -17,12 +17,12 @@ pub(crate) const DRAWN: usize = 1024;
 const AT_ONCE: usize = 32;
 
 /// A key, the word for its slot, and the record that the word points to, if any.
-type Ready<'t, N, M> = (OwnedOf<N>, u64, Written<'t, N, M>);
+type ReadyWrite<'t, N, M> = (OwnedOf<N>, u64, WrittenRecord<'t, N, M>);
 
 /// Entries on their way into a tree whose values are records: these are durable before the first slot changes.
 pub(crate) struct Group<'t, N: TreeNode, M: Medium> {
     tree: &'t TreeState<N, M>,
-    ready: Vec<Ready<'t, N, M>>,
+    ready: Vec<ReadyWrite<'t, N, M>>,
     inserted: u64,
 }
 
@@ -32,23 +32,23 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Group<'t, N, M> {
     }
 
     /// Sets the value of a key, at the latest when the group is finished.
-    pub(crate) fn put(&mut self, key: OwnedOf<N>, value: Raw<&[u8]>) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, key: OwnedOf<N>, value: Raw<&[u8]>) -> Result<(), Fault> {
         let tree = self.tree;
         let (word, written) = match N::Keys::write(tree, N::Keys::as_ref(key.borrow()), value, false) {
             // The records that those at hand are to replace have space; and none at hand takes any while this waits.
             Err(fault) if fault.is_out_of_space() => {
-                self.settle()?;
+                self.write_group()?;
                 tree.write(N::Keys::as_ref(key.borrow()), value)?
             }
             written => written?,
         };
         self.ready.push((key, word, written));
-        if self.ready.len() >= AT_ONCE { self.settle() } else { Ok(()) }
+        if self.ready.len() >= AT_ONCE { self.write_group() } else { Ok(()) }
     }
 
     /// Changes the slots, in the order in which the keys came. Records to which none points after an error are given
     /// back.
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn write_group(&mut self) -> Result<(), Fault> {
         let tree = self.tree;
         if self.ready.iter().any(|(.., written)| written.is_record()) {
             tree.medium().fence(Step::RecordWrite);
@@ -64,7 +64,7 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Group<'t, N, M> {
 
     /// Inserts what is left. Returns how many keys were new.
     pub(crate) fn finish(mut self) -> Result<u64, Fault> {
-        self.settle()?;
+        self.write_group()?;
         Ok(self.inserted)
     }
 }

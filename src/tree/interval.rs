@@ -27,7 +27,7 @@ pub(super) fn before<Q: ?Sized, K: Borrow<Q>>(end: Option<&K>) -> (Bound<&Q>, Bo
 }
 
 impl<K: Keys> Interval<K> {
-    pub(super) fn of(unread: K::Unread) -> Self {
+    pub(super) fn from_unread(unread: K::Unread) -> Self {
         let (from, to) = K::into_ends(unread);
         Self { from, to }
     }

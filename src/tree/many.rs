@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts the words that are read.
-struct Reads {
+struct CountsReads {
     on: Any,
     words: AtomicU64,
 }
 
-impl Reads {
+impl CountsReads {
     /// Words of the pool that were read, and words of the copy of the segment table.
     fn steps(&self) -> u64 {
         self.words.load(Ordering::Relaxed) + looks()
     }
 }
 
-impl Layer for Reads {
+impl Layer for CountsReads {
     type Below = Any;
 
     fn below(&self) -> &Any {
@@ -66,7 +66,7 @@ const SOME: u64 = 50;
 
 /// The steps for each tree, of a pool with so many.
 fn steps_in(trees: u64) -> Vec<(&'static str, u64)> {
-    let medium = Arc::new(Reads { on: zeroed(trees * (24 << 10) + (1 << 20)), words: AtomicU64::new(0) });
+    let medium = Arc::new(CountsReads { on: zeroed(trees * (24 << 10) + (1 << 20)), words: AtomicU64::new(0) });
     let options = Pool::options().segment_size(4096);
     let mut pool = Some(options.create_on(Arc::clone(&medium) as Any).unwrap());
     let mut all: Vec<Tree> = (0..trees - SOME).map(|number| open(pool.as_ref().unwrap(), number)).collect();

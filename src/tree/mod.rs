@@ -54,10 +54,10 @@ mod walk;
 mod write;
 mod writes;
 
-pub(crate) use cursor::{Cursor, Step as ScanStep};
+pub(crate) use cursor::{Cursor, CursorStep as ScanStep};
 pub(crate) use extend::{Group, in_batches};
 pub use form::{Form, KeyBytes};
-pub(crate) use form::{Part, Sink, Source};
+pub(crate) use form::{PartForm, PartSource, Sink};
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;

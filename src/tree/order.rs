@@ -72,7 +72,7 @@ impl<K: Keys> LeafEntries<K> {
     }
 }
 
-/// An entry among those of its leaf.
+/// An entry, and where it is among the entries of its leaf.
 pub(crate) struct Spot<'l, K: Keys> {
     entries: &'l [Entry],
     i: usize,

@@ -7,14 +7,14 @@ use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
 use crate::node::{ByteStrings, Defer, Keys, Words};
-use crate::pool::lists::Word;
+use crate::pool::lists::WordChange;
 use crate::pool::records::Reading;
 use crate::raw::Raw;
-use crate::tree::cursor::{Cursor, Step};
+use crate::tree::cursor::{Cursor, CursorStep};
 use crate::tree::reads::Reads;
 use crate::tree::search::Seen;
 use crate::tree::together::Together;
-use crate::tree::values::Written;
+use crate::tree::values::WrittenRecord;
 use crate::tree::voids::Voids;
 use crate::tree::writes::Writes;
 use crate::tree::{Before, Change, Form, TreeNode, TreeState};
@@ -95,7 +95,7 @@ pub trait Part {
     fn freeze(&self, newest: u64);
 
     /// Passes all words that change.
-    fn defer(&mut self, words: &mut Vec<Word>);
+    fn defer(&mut self, words: &mut Vec<WordChange>);
 
     /// Unlocks all leaves; `done` says whether the changes are durable.
     fn unlock(&mut self, done: bool);
@@ -116,7 +116,7 @@ pub trait PartOf<K: Form>: Part {
     fn put(&mut self, key: &K::Key, value: Option<Raw<&[u8]>>);
 
     /// The next entry of a range from the left or from the right, or a part of the way to it.
-    fn step(&mut self, cursor: &mut Cursor<K>, from_left: bool) -> Result<Step<K>, Fault>;
+    fn step(&mut self, cursor: &mut Cursor<K>, from_left: bool) -> Result<CursorStep<K>, Fault>;
 }
 
 /// What a call has learned of a tree.
@@ -165,7 +165,7 @@ pub(crate) struct TreePart<'t, N: TreeNode<Keys: Form>, M: Medium> {
     pub(super) writes: Writes<'t, N, M>,
     pub(super) voids: Voids<N::Keys>,
     /// The records of new values. They are given back unless the changes are made.
-    written: Vec<Written<'t, N, M>>,
+    written: Vec<WrittenRecord<'t, N, M>>,
     together: Together<'t, N, M>,
     /// The number of the write whose leaf was not to be had.
     busy: Option<usize>,
@@ -205,7 +205,7 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> TreePart<'t, N, M> {
         // While memory responds for the leaf, there is time to make the part.
         let hint = tree.request(N::Keys::as_ref(key));
         let mut part = Self::new(tree, kind);
-        part.writes.put(key, value.map(Raw::owned), || hint);
+        part.writes.push(key, value.map(Raw::owned), || hint);
         part
     }
 
@@ -282,7 +282,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M>
     }
 
     fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
-        self.writes.settle();
+        self.writes.into_one_list();
         for write in self.writes.all_mut() {
             let Some(value) = write.new.as_ref().map(Raw::lent) else { continue };
             if matches!(value, Raw::Word(_)) && self.tree.leaves.records.is_none() {
@@ -341,7 +341,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M>
     }
 
     fn is_same(&self) -> Result<bool, Fault> {
-        let locked = self.together.by_fence();
+        let locked = self.together.by_low();
         self.reads.is_same(|key| locked.get(key), |interval| Ok(locked.entries(interval)?))
     }
 
@@ -363,7 +363,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M>
         self.together.freeze(newest);
     }
 
-    fn defer(&mut self, changes: &mut Vec<Word>) {
+    fn defer(&mut self, changes: &mut Vec<WordChange>) {
         self.together.defer(self.writes.all_mut(), |at, word| changes.push((at, word)));
     }
 
@@ -404,10 +404,10 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePar
             self.voids.cut(key);
         }
         // While memory responds for the leaf, the transaction goes on.
-        self.writes.put(key, value.map(Raw::owned), || tree.request(N::Keys::as_ref(key)));
+        self.writes.push(key, value.map(Raw::owned), || tree.request(N::Keys::as_ref(key)));
     }
 
-    fn step(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<Step<N::Keys>, Fault> {
+    fn step(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<CursorStep<N::Keys>, Fault> {
         self.step_from(cursor, from_left)
     }
 }

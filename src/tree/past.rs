@@ -42,7 +42,7 @@ impl<N: TreeNode, M: Medium> AnyTree for TreeState<N, M> {
         let chain = &self.leaves;
         let (keys, leaves) = together(|| chain.count.is_whole().then(|| chain.count.sum()), || chain.in_use());
         // The tail of a tree of words holds at most the key MAX.
-        let filled = if N::Keys::tail_fence().is_some() { leaves.saturating_sub(1) } else { leaves };
+        let filled = if N::Keys::tail_low().is_some() { leaves.saturating_sub(1) } else { leaves };
         let slots = (chain.blocks().len() == 1).then(|| filled.max(1) as f64 * N::SLOTS as f64);
         let Tallies { splits, merges, retries, waits } = &*chain.tally;
         Measured {
@@ -132,7 +132,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         } else {
             let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
             edges.clone_from(&leaf.edges);
-            let interval = Interval::<N::Keys>::of(unread.clone());
+            let interval = Interval::<N::Keys>::from_unread(unread.clone());
             entries.clear();
             for &entry in &leaf.entries {
                 // An entry that has not the head of its key stays, because the read of its key reports it.

@@ -99,7 +99,7 @@ impl Options {
             zero_from(medium, unused);
             Ok(())
         };
-        self.checked(medium, clear).map_err(|fault| fault.of(name))
+        self.checked(medium, clear).map_err(|fault| fault.in_pool(name))
     }
 
     fn checked<M: Medium>(
@@ -123,7 +123,7 @@ impl Options {
         }
         let mut state = Arc::into_inner(pool.state).expect("nobody else has a handle");
         state.distrust(clear)?;
-        state.take()?;
+        state.mark_in_use()?;
         Ok((Pool { state: Arc::new(state) }, report))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use super::{PTree, TreeState};
-use crate::chain::{Draft, View};
+use crate::chain::{Draft, NodeView};
 use crate::error::{Error, ErrorKind};
 use crate::medium::Medium;
 use crate::medium::any::{Any, holding, words_of, zeroed};
@@ -30,7 +30,7 @@ fn filled<N: WordNode>(index: IndexKind, keys: u64) -> PTree<N, Any> {
 }
 
 /// The views that readers have of all leaves.
-fn views<N: WordNode>(state: &TreeState<N, Any>) -> Vec<View<'_, N>> {
+fn views<N: WordNode>(state: &TreeState<N, Any>) -> Vec<NodeView<'_, N>> {
     let listed = state.find_leaves(state.head()).unwrap().listed;
     listed.iter().map(|&(_, at)| state.leaves.view(at).unwrap().unwrap()).collect()
 }
@@ -42,7 +42,7 @@ fn writers_that_change_nothing_disturb_no_reader() {
         let tree = filled::<N>(index, 200);
         let state = &tree.state;
         let known = views(state);
-        let undisturbed = |what: &str| assert!(known.iter().all(View::validate), "{what} changed a version");
+        let undisturbed = |what: &str| assert!(known.iter().all(NodeView::validate), "{what} changed a version");
         assert_eq!(tree.compare_exchange(50, Some(9), Some(1)).unwrap(), Some(5));
         assert_eq!(tree.compare_exchange(51, Some(9), Some(1)).unwrap(), None);
         assert_eq!(tree.compare_exchange(50, None, Some(1)).unwrap(), Some(5));
@@ -59,7 +59,10 @@ fn writers_that_change_nothing_disturb_no_reader() {
         state.directory.reset().unwrap();
         assert_eq!(tree.update(last.range.low(), 7).unwrap().unwrap() * 10, last.range.low());
         let (last, passed) = known.split_last().unwrap();
-        assert!(passed.len() > 3 && passed.iter().all(View::validate), "a writer that walked past changed a version");
+        assert!(
+            passed.len() > 3 && passed.iter().all(NodeView::validate),
+            "a writer that walked past changed a version"
+        );
         assert!(!last.validate(), "an update that is not noticed");
     }
     with::<OneLine<7>>(IndexKind::Volatile);

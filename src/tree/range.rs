@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::order::{Bounds, Spot};
 use super::scratch::Scratch;
 use super::{TreeNode, TreeState};
-use crate::chain::View;
+use crate::chain::NodeView;
 use crate::delay::delay;
 use crate::error::Broken;
 use crate::index::RUN;
@@ -114,7 +114,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
             let excluded = matches!((start, end), (Bound::Excluded(_), Bound::Excluded(_)));
             Self::check(tree, from.cmp(to), excluded);
         }
-        Self::of(tree, unread)
+        Self::over(tree, unread)
     }
 }
 
@@ -135,9 +135,9 @@ fn interval<K: Keys>(start: Bound<&K::Key>, end: Bound<&K::Key>) -> Option<K::Un
 }
 
 impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
-    /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. `order` is that of its bounds;
-    /// `excluded` says whether both of them are. The message does not show the bounds, because what they encode means
-    /// nothing to the caller of a map.
+    /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. `order`: of its bounds; `excluded`
+    /// says whether both of them are. The message does not show the bounds, because what they encode means nothing to
+    /// the caller of a map.
     #[cold]
     #[track_caller]
     pub(crate) fn check(tree: &'t TreeState<N, M>, order: Ordering, excluded: bool) {
@@ -149,10 +149,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     /// All entries.
     pub(super) fn all(tree: &'t TreeState<N, M>) -> Self {
-        Self::of(tree, Some(N::Keys::everything()))
+        Self::over(tree, Some(N::Keys::everything()))
     }
 
-    pub(crate) fn of(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
+    pub(crate) fn over(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back) = Default::default();
         Self { tree, unread, ahead, front, back, broken: None }
     }
@@ -188,7 +188,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let leaves = &tree.leaves;
         let Ready { entries, rest, bounds } = ready;
         let (buffer, mut count) = (entries.buffer(), 0);
-        let mut read = |view: &View<'_, N>| {
+        let mut read = |view: &NodeView<'_, N>| {
             count = leaves.entries_in(view, N::Keys::span(unread), buffer);
             let next = leaves.next_of(view);
             leaves.note_edges(view, next, &mut bounds.edges);

@@ -76,8 +76,8 @@ pub(super) struct Reads<K: Keys> {
     last: Option<Last<K>>,
 }
 
-/// Whether the same entries were found. A reference is that of one record as long as the reading lasts, but its head
-/// may depend on the leaf.
+/// Whether the same entries were found. A reference names one record as long as the reading lasts, but its head may
+/// depend on the leaf.
 fn same_entries<K: Keys>(one: &[Entry], other: &[Entry]) -> bool {
     let same = |((key, word), (other_key, other_word)): (&Entry, &Entry)| {
         word == other_word && (K::HAS_RECORDS || key == other_key)
@@ -338,7 +338,7 @@ impl<K: Form> IntervalRead<K> {
         self.seen = leaves.remove(0);
         self.more = leaves;
         if self.more.is_empty() {
-            // What else is read in this leaf joins them, so the heads are those of this leaf from now on.
+            // What else is read in this leaf joins them, so the heads belong to this leaf from now on.
             (self.entries, self.edges) = (now, Arc::new(leaf.bounds.edges));
         }
         Ok(())

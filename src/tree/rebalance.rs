@@ -11,7 +11,7 @@ use core::ops::ControlFlow;
 
 /// A leaf and a neighbour, from left to right; `None`: the neighbour has another parent, or there is none. `Break`: the
 /// leaf does not want a neighbour any more.
-type Pair<'t, N> = ControlFlow<(), Option<(Locked<'t, N>, Locked<'t, N>)>>;
+type Neighbours<'t, N> = ControlFlow<(), Option<(Locked<'t, N>, Locked<'t, N>)>>;
 
 impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Merges the sparse leaf that owns the key with a neighbour, or shares entries with it.
@@ -57,7 +57,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         self.join_pair(self.with_left(key, |leaf| self.leaves.is_sparse(leaf))?)
     }
 
-    fn join_pair(&self, pair: Pair<'_, N>) -> Result<bool, Fault> {
+    fn join_pair(&self, pair: Neighbours<'_, N>) -> Result<bool, Fault> {
         match pair {
             ControlFlow::Break(()) => return Ok(true),
             ControlFlow::Continue(Some((left, right)))
@@ -72,7 +72,11 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     }
 
     /// Locks the leaf that owns the key, and its right neighbour.
-    fn with_right(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Pair<'_, N>, Fault> {
+    fn with_right(
+        &self,
+        key: RefOf<'_, N>,
+        wants: impl Fn(&Locked<'_, N>) -> bool,
+    ) -> Result<Neighbours<'_, N>, Fault> {
         let leaf = self.lock_owner(key)?;
         if !wants(&leaf) || N::Keys::is_tail(leaf.range()) {
             return Ok(ControlFlow::Break(()));
@@ -82,7 +86,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     }
 
     /// Locks the left neighbour of the leaf that owns the key, and that leaf: leaves are locked from left to right.
-    fn with_left(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Pair<'_, N>, Fault> {
+    fn with_left(&self, key: RefOf<'_, N>, wants: impl Fn(&Locked<'_, N>) -> bool) -> Result<Neighbours<'_, N>, Fault> {
         let leaves = &self.leaves;
         let leaf = self.lock_owner(key)?;
         let (at, name) = (leaf.at, leaves.name(leaf.at));
@@ -135,7 +139,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         from_right(1)
     }
 
-    /// Makes one leaf of two neighbours, or two leaves of which the left one has `in_left` entries, or half of all.
+    /// Makes one leaf of two neighbours, or two leaves. The left one gets `in_left` entries, or half of all.
     fn join<'t>(&'t self, mut left: Locked<'t, N>, right: Locked<'t, N>, in_left: Option<usize>) -> Result<(), Fault> {
         // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
         self.directory.withdraw(self.leaves.name(right.at))?;

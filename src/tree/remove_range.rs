@@ -45,7 +45,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         is_sparse
     }
 
-    /// Retires the records of entries that were removed, if they have any. `stamp` is that of their leaf.
+    /// Retires the records of entries that were removed, if they have any. `stamp`: of their leaf.
     pub(super) fn retire_removed(&self, entries: Vec<Entry>, stamp: u64) {
         if self.leaves.records.is_some() {
             self.retire_entries(entries, stamp);
@@ -95,7 +95,7 @@ impl<N: TreeNode, M: Medium> Drop for FollowUp<'_, N, M> {
 }
 
 /// What became of a leaf of which entries were removed.
-pub(super) struct Taken<N: TreeNode> {
+pub(super) struct Emptied<N: TreeNode> {
     pub(super) removed: u64,
     pub(super) is_sparse: bool,
     /// What is left of the interval.
@@ -104,14 +104,14 @@ pub(super) struct Taken<N: TreeNode> {
 
 impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Removes the entries of an interval from the leaf that owns its first key.
-    pub(super) fn take_in_place(&self, unread: &Unread<N>) -> Result<Taken<N>, Fault> {
+    pub(super) fn take_in_place(&self, unread: &Unread<N>) -> Result<Emptied<N>, Fault> {
         let leaf = self.lock_owner(N::Keys::first(unread))?;
         let (entries, rest) = self.entries_of(&leaf, unread)?;
         if rest.is_some() {
             self.leaves.prefetch_all(self.leaves.next_of(&leaf.view()));
         }
         let removed = entries.len() as u64;
-        Ok(Taken { removed, is_sparse: removed > 0 && self.remove_entries(leaf, entries), rest })
+        Ok(Emptied { removed, is_sparse: removed > 0 && self.remove_entries(leaf, entries), rest })
     }
 }
 
@@ -119,7 +119,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// Removes all entries of a range of keys. Returns how many there were.
     ///
     /// It goes from leaf to leaf, and locks one at a time. Other threads see all entries of a leaf go at once, and
-    /// those of different leaves one leaf after the other. What they insert meanwhile may go or stay.
+    /// entries of different leaves one leaf after the other. What they insert meanwhile may go or stay.
     ///
     /// # Errors
     ///

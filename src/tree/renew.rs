@@ -2,8 +2,8 @@
 
 use super::directory::Directory;
 use super::range::Unread;
-use super::remove_range::Taken;
-use super::replace::{Left, parts};
+use super::remove_range::Emptied;
+use super::replace::{LinkTo, parts};
 use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
@@ -11,7 +11,7 @@ use crate::medium::Medium;
 use crate::node::{Entry, Keys, Renew, WordNode};
 
 /// A leaf, and what points to it.
-pub(super) type WithLeft<'t, N> = (Left<'t, N>, Locked<'t, N>);
+pub(super) type WithLeft<'t, N> = (LinkTo<'t, N>, Locked<'t, N>);
 
 /// What a change makes of the entries of a leaf.
 struct Changed {
@@ -74,7 +74,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
     /// Replaces a leaf by leaves in which a change is made.
     fn commit_changed<'t>(
         &'t self,
-        left: Left<'t, N>,
+        left: LinkTo<'t, N>,
         old: Locked<'t, N>,
         beyond: Option<Locked<'t, N>>,
         (changed, in_two): (&Changed, bool),
@@ -159,7 +159,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
 
     /// Removes the entries of an interval from the leaf that owns its first key. A leaf without the entries takes the
     /// place of the old one: one leaf is written instead of a removal for each entry.
-    pub(super) fn take_renewed(&self, unread: &Unread<N>) -> Result<Taken<N>, Fault> {
+    pub(super) fn take_renewed(&self, unread: &Unread<N>) -> Result<Emptied<N>, Fault> {
         let _restructuring = self.restructuring.lock();
         let (left, old) = self.lock_with_left(N::Keys::first(unread))?;
         let (removed, rest) = self.entries_of(&old, unread)?;
@@ -174,7 +174,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
             replaced.map_err(|(_, fault)| fault)?;
             self.retire_removed(removed, stamp);
         }
-        Ok(Taken { removed: count, is_sparse: count > 0, rest })
+        Ok(Emptied { removed: count, is_sparse: count > 0, rest })
     }
 
     /// Merges the sparse leaf that owns the key with a neighbour, in a layout that renews its leaves. If neither
@@ -191,7 +191,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         let low = old.range().low();
         let is_empty = leaves.len(&old) == 0;
         let may_leave = self.may_leave(&old)?;
-        if let Left::Leaf(left) = &mut left
+        if let LinkTo::Leaf(left) = &mut left
             && is_empty
             && may_leave
         {
@@ -204,7 +204,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         if let Some(right) = self.lock_to_join(&old)?.filter(|right| is_empty || self.fit(&old, right)) {
             return self.join_by_rewriting(left, old, right);
         }
-        if let Left::Leaf(leaf) = &left
+        if let LinkTo::Leaf(leaf) = &left
             && may_leave
             && self.fit(leaf, &old)
         {
@@ -224,7 +224,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
     /// Makes one leaf of two neighbours, as large as the larger one.
     fn join_by_rewriting<'t>(
         &'t self,
-        left: Left<'t, N>,
+        left: LinkTo<'t, N>,
         old: Locked<'t, N>,
         right: Locked<'t, N>,
     ) -> Result<(), Fault> {
@@ -248,11 +248,11 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         drop(owner);
         // Go by the chain: the index may lag and lead to a leaf that is already locked.
         let (left, old) = if low == 0 {
-            (Left::Root, self.leaves.lock(self.head())?)
+            (LinkTo::Root, self.leaves.lock(self.head())?)
         } else {
             let left = self.lock_owner(low - 1)?;
             let old = self.leaves.lock_next(&left)?;
-            (Left::Leaf(left), old)
+            (LinkTo::Leaf(left), old)
         };
         // It must not be another leaf that owns the key, either: in it the caller would no longer find what sent it
         // here, and would come back forever.

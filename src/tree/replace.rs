@@ -19,7 +19,7 @@ use crate::papers::Heat;
 use crate::sync::Ordering;
 
 /// What points to a leaf of the chain.
-pub(super) enum Left<'t, N: Node> {
+pub(super) enum LinkTo<'t, N: Node> {
     /// The root entry.
     Root,
     /// The left neighbour.
@@ -27,25 +27,25 @@ pub(super) enum Left<'t, N: Node> {
 }
 
 /// The entries of the one or two leaves that replace another one.
-pub(super) type Parts<'e> = (&'e [Entry], &'e [Entry]);
+pub(super) type NewLeaves<'e> = (&'e [Entry], &'e [Entry]);
 
 /// Puts all entries into one leaf, or half of them into each of two.
-pub(super) fn parts(entries: &[Entry], in_two: bool) -> Parts<'_> {
+pub(super) fn parts(entries: &[Entry], in_two: bool) -> NewLeaves<'_> {
     if in_two { entries.split_at(entries.len() / 2) } else { (entries, &[]) }
 }
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Makes the chain lead to the leaf at `at`, which is durable, in place of the one behind `left`. Durable when it
     /// returns.
-    pub(super) fn point(&self, left: &mut Left<'_, N>, at: u64) {
+    pub(super) fn point(&self, left: &mut LinkTo<'_, N>, at: u64) {
         delay();
         match left {
-            Left::Root => {
+            LinkTo::Root => {
                 self.root.set_head(self.medium(), at);
                 delay();
                 self.head.store(at, Ordering::Release);
             }
-            Left::Leaf(left) => self.leaves.link(left, at),
+            LinkTo::Leaf(left) => self.leaves.link(left, at),
         }
     }
 }
@@ -57,10 +57,10 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     /// If it fails, it returns `old`, and nothing has changed.
     pub(super) fn replace_leaf<'t>(
         &'t self,
-        mut left: Left<'t, N>,
+        mut left: LinkTo<'t, N>,
         old: Locked<'t, N>,
         beyond: Option<Locked<'t, N>>,
-        parts: Parts<'_>,
+        parts: NewLeaves<'_>,
         lines: u32,
         count: impl FnOnce(),
     ) -> Result<(), (Locked<'t, N>, Fault)> {
@@ -112,7 +112,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         &'t self,
         old: &Locked<'t, N>,
         beyond: Option<&Locked<'t, N>>,
-        (entries, in_right): Parts<'_>,
+        (entries, in_right): NewLeaves<'_>,
         lines: u32,
     ) -> Result<(Locked<'t, N>, Option<Locked<'t, N>>), Fault> {
         let leaves = &self.leaves;

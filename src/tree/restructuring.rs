@@ -10,7 +10,7 @@ pub(super) struct Restructuring {
 }
 
 /// Proof that this thread holds the mutex.
-pub(super) struct Held<'r> {
+pub(super) struct RestructuringGuard<'r> {
     holder: &'r AtomicU64,
     _guard: MutexGuard<'r, ()>,
 }
@@ -21,12 +21,12 @@ impl Restructuring {
     }
 
     /// Waits for the mutex. This thread must not hold it, and must not have locked a leaf.
-    pub(super) fn lock(&self) -> Held<'_> {
+    pub(super) fn lock(&self) -> RestructuringGuard<'_> {
         self.held(self.mutex.lock())
     }
 
     /// Takes the mutex if nobody holds it.
-    pub(super) fn try_lock(&self) -> Option<Held<'_>> {
+    pub(super) fn try_lock(&self) -> Option<RestructuringGuard<'_>> {
         self.mutex.try_lock().map(|guard| self.held(guard))
     }
 
@@ -36,13 +36,13 @@ impl Restructuring {
         self.holder.load(Ordering::Relaxed) == thread_number()
     }
 
-    fn held<'r>(&'r self, guard: MutexGuard<'r, ()>) -> Held<'r> {
+    fn held<'r>(&'r self, guard: MutexGuard<'r, ()>) -> RestructuringGuard<'r> {
         self.holder.store(thread_number(), Ordering::Relaxed);
-        Held { holder: &self.holder, _guard: guard }
+        RestructuringGuard { holder: &self.holder, _guard: guard }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RestructuringGuard<'_> {
     fn drop(&mut self) {
         self.holder.store(0, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (mut removed, mut unread, mut leaf) = (0, Some(N::Keys::everything()), LeafEntries::default());
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(interval) = unread {
-            // Started before the leaf is read: while it lasts, the same word is that of the same record.
+            // Started before the leaf is read: while it lasts, a word names the same record.
             let reading = self.reading().map(Reading::staying);
             let (rest, seen) = self.read_leaf(interval.clone(), true, &mut leaf)?;
             let mut refused = Vec::new();

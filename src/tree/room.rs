@@ -2,7 +2,7 @@
 //! nearly empty. Layouts differ in that, and in which changes of many entries follow from it.
 
 use super::range::Unread;
-use super::remove_range::Taken;
+use super::remove_range::Emptied;
 use super::search::Seen;
 use super::write::Change;
 use super::{TreeNode, TreeState};
@@ -78,7 +78,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Removes the entries of an interval from the leaf that owns its first key.
-    pub(super) fn take_leaf(&self, unread: &Unread<N>) -> Result<Taken<N>, Fault> {
+    pub(super) fn take_leaf(&self, unread: &Unread<N>) -> Result<Emptied<N>, Fault> {
         N::Space::run(TakeLeaf { tree: self, unread })
     }
 
@@ -185,7 +185,7 @@ struct TakeLeaf<'t, 'u, N: TreeNode, M: Medium> {
 }
 
 impl<N: TreeNode, M: Medium> Verb<N::Ops> for TakeLeaf<'_, '_, N, M> {
-    type Output = Result<Taken<N>, Fault>;
+    type Output = Result<Emptied<N>, Fault>;
 
     fn in_place(self) -> Self::Output
     where

@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use super::range::{Edges, Unread, no_less};
 use super::{LeafEntries, Range, TreeNode, TreeState};
-use crate::chain::{Locked, Met, View};
+use crate::chain::{Locked, Met, NodeView};
 use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
@@ -19,7 +19,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn of<N: TreeNode>(view: &View<'_, N>) -> Self {
+    fn of<N: TreeNode>(view: &NodeView<'_, N>) -> Self {
         Self { at: view.at, version: view.version() }
     }
 }
@@ -77,7 +77,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     pub(super) fn with_owner<R>(
         &self,
         key: RefOf<'_, N>,
-        mut read: impl FnMut(&View<'_, N>) -> R,
+        mut read: impl FnMut(&NodeView<'_, N>) -> R,
     ) -> Result<R, Broken> {
         // Nearly always, the index knows the leaf and nobody writes to it.
         if let Some(hint) = self.directory.floor_at_once(key)
@@ -98,10 +98,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         leaf: Met<'_, N>,
         hint: <N::Directory<M> as Directory<N>>::Hint<'_>,
         key: RefOf<'_, N>,
-        read: impl FnOnce(&View<'_, N>) -> R,
+        read: impl FnOnce(&NodeView<'_, N>) -> R,
     ) -> Option<R> {
         let owns =
-            |view: &View<'_, N>| N::Directory::<M>::owns(hint, view.range, key) || is_left_out(Validation::Range);
+            |view: &NodeView<'_, N>| N::Directory::<M>::owns(hint, view.range, key) || is_left_out(Validation::Range);
         let view = leaf.view().filter(owns)?;
         let result = read(&view);
         view.validate().then_some(result)
@@ -113,9 +113,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         at: u64,
         key: RefOf<'_, N>,
-        read: impl FnOnce(&View<'_, N>) -> R,
+        read: impl FnOnce(&NodeView<'_, N>) -> R,
     ) -> Option<R> {
-        let owns = |view: &View<'_, N>| {
+        let owns = |view: &NodeView<'_, N>| {
             matches!(self.leaves.side(at, view.range, key), Ok(Side::Within)) || is_left_out(Validation::Range)
         };
         let view = self.leaves.meet(at)?.view().filter(owns)?;
@@ -128,7 +128,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn with_owner_in_the_end<R>(
         &self,
         key: RefOf<'_, N>,
-        mut read: impl FnMut(&View<'_, N>) -> R,
+        mut read: impl FnMut(&NodeView<'_, N>) -> R,
     ) -> Result<R, Broken> {
         let mut result = None;
         self.find_owner(key, &mut |view| result = Some(read(view)))?;
@@ -137,7 +137,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Reads in the leaf that owns the key, again until the last read was not torn. Compiled once for all reads.
     #[cold]
-    fn find_owner(&self, key: RefOf<'_, N>, read: &mut dyn FnMut(&View<'_, N>)) -> Result<(), Broken> {
+    fn find_owner(&self, key: RefOf<'_, N>, read: &mut dyn FnMut(&NodeView<'_, N>)) -> Result<(), Broken> {
         let mut lost = 0;
         let retries = &self.leaves.tally.retries;
         // The first look, which brought the read here, was one at its leaf, if the index knows that.
@@ -389,7 +389,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 }
             }
             for (&hint, &key) in hints.iter().zip(keys) {
-                let value = |view: &View<'_, N>| self.leaves.value_in(view, key).map(&read);
+                let value = |view: &NodeView<'_, N>| self.leaves.value_in(view, key).map(&read);
                 let met = hint.and_then(|hint| Some((self.leaves.meet(N::Directory::<M>::leaf(hint))?, hint)));
                 let at_once = met.and_then(|(leaf, hint)| self.with_met_at_once(leaf, hint, key, value));
                 out(at_once.unwrap_or_else(|| self.get_with(key, &read)));

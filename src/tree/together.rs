@@ -72,9 +72,9 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     }
 
     /// The leaves that are locked, to look for what was read in them.
-    pub(crate) fn by_fence(&self) -> ByFence<'_, 't, N, M> {
+    pub(crate) fn by_low(&self) -> ByLow<'_, 't, N, M> {
         let low = |leaf: &Locked<'t, N>| N::Keys::low(&self.edges(leaf));
-        ByFence { of: self, leaves: self.locked().map(|leaf| (low(leaf), leaf)).collect() }
+        ByLow { of: self, leaves: self.locked().map(|leaf| (low(leaf), leaf)).collect() }
     }
 
     fn edges(&self, leaf: &Locked<'t, N>) -> Edges<N> {
@@ -108,12 +108,12 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
 }
 
 /// Leaves that are locked, by their lower fence keys: however many there are, the one that owns a key takes one search.
-pub(crate) struct ByFence<'h, 't, N: TreeNode, M: Medium> {
+pub(crate) struct ByLow<'h, 't, N: TreeNode, M: Medium> {
     of: &'h Together<'t, N, M>,
     leaves: BTreeMap<OwnedOf<N>, &'h Locked<'t, N>>,
 }
 
-impl<'t, N: TreeNode, M: Medium> ByFence<'_, 't, N, M> {
+impl<'t, N: TreeNode, M: Medium> ByLow<'_, 't, N, M> {
     /// The locked leaf that owns a key.
     fn owner(&self, key: RefOf<'_, N>) -> Option<&Locked<'t, N>> {
         let leaf = N::Keys::floor(&self.leaves, key).copied();

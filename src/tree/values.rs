@@ -22,7 +22,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
     /// [Writes](Form::write) a value. If there is no space, this waits for it. The caller holds no lock, and is not
     /// reading.
     #[inline]
-    pub(super) fn write(&self, key: RefOf<'_, N>, value: Raw<&[u8]>) -> Result<(u64, Written<'_, N, M>), Fault> {
+    pub(super) fn write(&self, key: RefOf<'_, N>, value: Raw<&[u8]>) -> Result<(u64, WrittenRecord<'_, N, M>), Fault> {
         let write = |again| N::Keys::write(self, key, value, again);
         write(false).or_else(|fault| self.pool.with_space(fault, || write(true)))
     }
@@ -34,7 +34,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
         &self,
         key: RefOf<'_, N>,
         value: Raw<&[u8]>,
-    ) -> Result<(u64, Written<'_, N, M>), Fault> {
+    ) -> Result<(u64, WrittenRecord<'_, N, M>), Fault> {
         let (word, written) = self.write(key, value)?;
         if written.is_record() {
             self.medium().fence(Step::RecordWrite);
@@ -43,7 +43,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
     }
 
     /// Sets the value of a key if `wanted` accepts what its slot holds. Returns true if the key was there.
-    pub(crate) fn put(
+    pub(crate) fn put_if(
         &self,
         key: RefOf<'_, N>,
         value: Raw<&[u8]>,
@@ -71,7 +71,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
     pub(super) fn put_written(
         &self,
         key: RefOf<'_, N>,
-        (word, written): (u64, Written<'_, N, M>),
+        (word, written): (u64, WrittenRecord<'_, N, M>),
     ) -> Result<Before, Fault> {
         let change = || self.change_in(key, |_, _| Change::Put(word));
         let old = change().or_else(|fault| self.pool.with_space(fault, change))?;
@@ -80,7 +80,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
     }
 
     /// Removes a key and the record that its slot points to. Returns true if the key was there.
-    pub(crate) fn take(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
+    pub(crate) fn remove_value(&self, key: RefOf<'_, N>) -> Result<bool, Fault> {
         let old = self.change_in(key, |_, _| Change::Remove)?;
         self.retire_old(key, old);
         Ok(old.word.is_some())
@@ -117,7 +117,7 @@ impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {
             }
             Ok((key, word))
         }))?;
-        all.into_iter().for_each(Written::keep);
+        all.into_iter().for_each(WrittenRecord::keep);
         Ok(loaded)
     }
 }
@@ -175,12 +175,12 @@ pub(crate) fn check_len(value: &[u8]) -> Result<(), Fault> {
 
 /// A record to which no slot points yet. It is given back if none ever will, because of an error or a panic of the
 /// caller's iterator.
-pub struct Written<'t, N: TreeNode, M: Medium> {
+pub struct WrittenRecord<'t, N: TreeNode, M: Medium> {
     pub(super) by: &'t TreeState<N, M>,
     pub(super) record: Option<u64>,
 }
 
-impl<N: TreeNode, M: Medium> Written<'_, N, M> {
+impl<N: TreeNode, M: Medium> WrittenRecord<'_, N, M> {
     /// A slot points to the record now.
     pub(crate) fn keep(mut self) {
         self.record = None;
@@ -192,7 +192,7 @@ impl<N: TreeNode, M: Medium> Written<'_, N, M> {
     }
 }
 
-impl<N: TreeNode, M: Medium> Drop for Written<'_, N, M> {
+impl<N: TreeNode, M: Medium> Drop for WrittenRecord<'_, N, M> {
     fn drop(&mut self) {
         if let Some(record) = self.record {
             self.by.discard(record);

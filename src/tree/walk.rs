@@ -194,7 +194,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn number(&self, numbered: &Numbered, at: u64) -> u32 {
         let segments = &self.pool.segments;
         // A segment may have become the tree's only after the segments were numbered.
-        match (self.leaves.accept(at, at), segments.of(at).and_then(|segment| numbered.places.of(segment))) {
+        match (self.leaves.accept(at, at), segments.holding(at).and_then(|segment| numbered.places.position(segment))) {
             (Ok(_), Some(place)) => (place * numbered.blocks) as u32 + (segments.within(at) / N::BYTES) as u32,
             _ => BAD,
         }

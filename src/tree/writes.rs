@@ -13,21 +13,21 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
 /// A leaf that the index found. However old it is, a thread that locks the leaf sees whether the leaf owns the key.
-pub(super) type Hint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
+pub(super) type LeafHint<'t, N, M> = <<N as TreeNode>::Directory<M> as Directory<N>>::Hint<'t>;
 
 type KeyOf<N> = <<N as crate::node::Node>::Keys as Keys>::Key;
 
 /// What the value of a key is to be; `None` if the key goes.
-pub(super) type New = Option<Raw<Box<[u8]>>>;
+pub(super) type NewValue = Option<Raw<Box<[u8]>>>;
 
 /// The change of an entry, and how far it has come.
 pub(super) struct Write<'t, N: TreeNode, M: Medium> {
     key: OwnedOf<N>,
-    pub(super) new: New,
+    pub(super) new: NewValue,
     /// The word that points to the record of the value, once that is written.
     pub(super) written: Option<u64>,
     /// The leaf of the key, when the index was last asked for it.
-    pub(super) hint: Option<Hint<'t, N, M>>,
+    pub(super) hint: Option<LeafHint<'t, N, M>>,
     /// Once its leaf is locked: which of those that are held it is.
     pub(super) leaf: u32,
     /// Whether it has left a sparse leaf.
@@ -37,7 +37,7 @@ pub(super) struct Write<'t, N: TreeNode, M: Medium> {
 }
 
 impl<'t, N: TreeNode, M: Medium> Write<'t, N, M> {
-    fn new(key: OwnedOf<N>, new: New, hint: Option<Hint<'t, N, M>>) -> Self {
+    fn new(key: OwnedOf<N>, new: NewValue, hint: Option<LeafHint<'t, N, M>>) -> Self {
         Self { key, new, written: None, hint, leaf: 0, is_sparse: false, old: None }
     }
 
@@ -59,7 +59,7 @@ pub(super) struct Writes<'t, N: TreeNode, M: Medium> {
     /// All writes, if they are few or [settled](Self::settle).
     list: SmallVec<[Write<'t, N, M>; INLINE]>,
     /// All writes otherwise.
-    map: Option<BTreeMap<OwnedOf<N>, New>>,
+    map: Option<BTreeMap<OwnedOf<N>, NewValue>>,
 }
 
 impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
@@ -74,7 +74,7 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
         self.map.as_ref().map_or(self.list.len(), BTreeMap::len)
     }
 
-    pub(super) fn get(&self, key: &KeyOf<N>) -> Option<&New> {
+    pub(super) fn get(&self, key: &KeyOf<N>) -> Option<&NewValue> {
         match &self.map {
             None => self.position(key).ok().map(|i| &self.list[i].new),
             Some(map) => map.get(key),
@@ -86,7 +86,7 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
     }
 
     /// Adds a write, in place of an earlier one to the same key. `hint` asks the index for the leaf.
-    pub(super) fn put(&mut self, key: &KeyOf<N>, new: New, hint: impl FnOnce() -> Option<Hint<'t, N, M>>) {
+    pub(super) fn push(&mut self, key: &KeyOf<N>, new: NewValue, hint: impl FnOnce() -> Option<LeafHint<'t, N, M>>) {
         if self.map.is_none() {
             match self.position(key) {
                 Ok(i) => return self.list[i].new = new,
@@ -105,14 +105,14 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
     pub(super) fn range(
         &self,
         bounds: (Bound<&KeyOf<N>>, Bound<&KeyOf<N>>),
-    ) -> impl DoubleEndedIterator<Item = (&OwnedOf<N>, &New)> {
+    ) -> impl DoubleEndedIterator<Item = (&OwnedOf<N>, &NewValue)> {
         let of_list = self.list.iter().filter(move |write| bounds.contains(write.key.borrow()));
         let of_map = self.map.iter().flat_map(move |map| map.range::<KeyOf<N>, _>(bounds));
         of_list.map(|Write { key, new, .. }| (key, new)).chain(of_map)
     }
 
     /// Makes a list of the writes, which are all there.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn into_one_list(&mut self) {
         if let Some(map) = self.map.take() {
             self.list = map.into_iter().map(|(key, new)| Write::new(key, new, None)).collect();
         }

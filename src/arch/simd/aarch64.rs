@@ -1,13 +1,13 @@
 //! aarch64: NEON, which every such CPU has.
 
 pub(super) use super::portable::sorted_shared;
-use super::{Bytes, Compare, MOST, Search, Words, portable};
+use super::{Compare, FortyBytes, LaneSearch, MOST, WordLanes, portable};
 use crate::sync::Ordering;
 use core::arch::aarch64::*;
 use core::arch::asm;
 
 #[inline(always)]
-pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+pub(super) fn equal(bytes: &FortyBytes, byte: u8) -> u64 {
     let words = core::array::from_fn(|i| bytes[i].load(Ordering::Relaxed));
     // SAFETY: every aarch64 CPU has NEON.
     unsafe { equal_words(words, byte) }
@@ -33,18 +33,18 @@ struct Neon;
 
 impl Compare for Neon {
     #[inline(always)]
-    fn below(self, words: &Words, word: i64) -> usize {
+    fn below(self, words: &WordLanes, word: i64) -> usize {
         below(words, word)
     }
 }
 
 #[inline(always)]
-pub(super) fn search<S: Search>(search: S) -> S::Found {
+pub(super) fn search<S: LaneSearch>(search: S) -> S::Found {
     search.by(Neon)
 }
 
 #[inline(always)]
-fn below(words: &Words, word: i64) -> usize {
+fn below(words: &WordLanes, word: i64) -> usize {
     let negative: i64;
     // SAFETY: reads the 32 words; every aarch64 CPU has NEON.
     unsafe {

@@ -26,23 +26,23 @@ use crate::sync::AtomicU64;
 use core::sync::atomic;
 
 /// Forty bytes, eight per word, the least significant one first.
-pub(crate) type Bytes = [AtomicU64; 5];
+pub(crate) type FortyBytes = [AtomicU64; 5];
 
 /// How many words are searched together: four lines. (A loom model has to use fewer.)
 pub(crate) const WORDS: usize = if cfg!(bristlecone_loom) { 4 } else { 32 };
 
 /// The words that are searched together.
-pub(crate) type Words = [AtomicU64; WORDS];
+pub(crate) type WordLanes = [AtomicU64; WORDS];
 
 /// The most entries that [`sorted`] sorts.
 pub(crate) const MOST: usize = 40;
 
 /// [`MOST`] entries, where other threads may store to them. Not loom's atomics: no medium of a model lends its words.
-pub(crate) type Shared = [atomic::AtomicU64; 2 * MOST];
+pub(crate) type SharedEntries = [atomic::AtomicU64; 2 * MOST];
 
 /// Which of the bytes equal this byte: bit `i` for byte `i`.
 #[inline(always)]
-pub(crate) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+pub(crate) fn equal(bytes: &FortyBytes, byte: u8) -> u64 {
     cpu::equal(bytes, byte)
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn equal_in_word(word: u64, byte: u8) -> u64 {
 /// A way to compare words. A value of such a type exists only if the CPU has the instructions for it.
 pub(crate) trait Compare: Copy {
     /// How many of the words, except the first, are less than this one, as signed numbers.
-    fn below(self, words: &Words, word: i64) -> usize;
+    fn below(self, words: &WordLanes, word: i64) -> usize;
 }
 
 /// A search that compares words, compiled for each way to do so.
-pub(crate) trait Search {
+pub(crate) trait LaneSearch {
     /// What it finds.
     type Found;
 
@@ -69,15 +69,15 @@ pub(crate) trait Search {
 
 /// Runs the search in the best way that the CPU has. The way is looked up once, however many comparisons there are.
 #[inline(always)]
-pub(crate) fn search<S: Search>(search: S) -> S::Found {
+pub(crate) fn search<S: LaneSearch>(search: S) -> S::Found {
     cpu::search(search)
 }
 
 /// How many of the words, except the first, are less than this one, as signed numbers.
-pub(crate) fn below(words: &Words, word: i64) -> usize {
-    struct Once<'w>(&'w Words, i64);
+pub(crate) fn below(words: &WordLanes, word: i64) -> usize {
+    struct Once<'w>(&'w WordLanes, i64);
 
-    impl Search for Once<'_> {
+    impl LaneSearch for Once<'_> {
         type Found = usize;
 
         fn by(self, compare: impl Compare) -> usize {
@@ -103,7 +103,12 @@ pub(crate) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), 
 /// Fast if no two keys have the same place in a grid of 65,536 over `from..=to`. So these should not be far from the
 /// least and the greatest key.
 #[inline]
-pub(crate) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+pub(crate) fn sorted_shared(
+    entries: &SharedEntries,
+    wanted: u64,
+    keys: (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
     cpu::sorted_shared(entries, wanted & ((1 << MOST) - 1), keys, out)
 }
 
@@ -122,12 +127,12 @@ mod tests {
             .map(|x| x ^ x >> 29)
     }
 
-    fn check_equal(equal: impl Fn(&Bytes, u8) -> u64) {
+    fn check_equal(equal: impl Fn(&FortyBytes, u8) -> u64) {
         for seed in 0..200 {
             let mut next = numbers(seed);
             let content: [u8; 40] = std::array::from_fn(|_| (next.next().unwrap() % 7) as u8 * 40);
             let words = content.as_chunks::<8>().0;
-            let bytes: Bytes = std::array::from_fn(|i| AtomicU64::new(u64::from_le_bytes(words[i])));
+            let bytes: FortyBytes = std::array::from_fn(|i| AtomicU64::new(u64::from_le_bytes(words[i])));
             for wanted in [0, 40, 80, 240, 7, 255] {
                 let expected = (0..40).filter(|&i| content[i] == wanted).fold(0, |mask, i| mask | 1 << i);
                 assert_eq!(equal(&bytes, wanted), expected, "{content:?} {wanted}");
@@ -135,7 +140,7 @@ mod tests {
         }
     }
 
-    fn check_below(below: impl Fn(&Words, i64) -> usize) {
+    fn check_below(below: impl Fn(&WordLanes, i64) -> usize) {
         let edges = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
         for seed in 0..200 {
             let mut next = numbers(seed);
@@ -143,7 +148,7 @@ mod tests {
                 let word = next.next().unwrap();
                 if word.is_multiple_of(5) { edges[i % edges.len()] } else { word as i64 }
             });
-            let words: Words = std::array::from_fn(|i| AtomicU64::new(content[i] as u64));
+            let words: WordLanes = std::array::from_fn(|i| AtomicU64::new(content[i] as u64));
             for wanted in edges.into_iter().chain(content) {
                 let expected = content[1..].iter().filter(|&&word| word < wanted).count();
                 assert_eq!(below(&words, wanted), expected, "{content:?} {wanted}");
@@ -182,7 +187,7 @@ mod tests {
         assert_eq!(sorted(&[[7, 7]; MOST], 1 << 5, (7, 7), &mut [(0, 0); MOST]), 1);
     }
 
-    fn shared(entries: &[[u64; 2]; MOST]) -> Shared {
+    fn shared(entries: &[[u64; 2]; MOST]) -> SharedEntries {
         std::array::from_fn(|i| atomic::AtomicU64::new(entries[i / 2][i % 2]))
     }
 

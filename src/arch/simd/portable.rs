@@ -1,11 +1,11 @@
 //! For every other CPU, and for the checkers.
 
-use super::{Bytes, Compare, MOST, Search, Shared, Words};
+use super::{Compare, FortyBytes, LaneSearch, MOST, SharedEntries, WordLanes};
 use crate::sync::Ordering;
 use core::sync::atomic;
 
 /// Eight bytes at a time.
-pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+pub(super) fn equal(bytes: &FortyBytes, byte: u8) -> u64 {
     let words = bytes.iter().enumerate();
     words.fold(0, |mask, (i, word)| mask | equal_in_word(word.load(Ordering::Relaxed), byte) << (8 * i))
 }
@@ -28,13 +28,13 @@ impl Compare for Portable {
     /// All words are loaded at once and no branch depends on them. This is faster than binary search, which waits for
     /// one load after the other.
     #[inline]
-    fn below(self, words: &Words, word: i64) -> usize {
+    fn below(self, words: &WordLanes, word: i64) -> usize {
         words[1..].iter().map(|other| usize::from(other.load(Ordering::Relaxed).cast_signed() < word)).sum()
     }
 }
 
 #[inline(always)]
-pub(super) fn search<S: Search>(search: S) -> S::Found {
+pub(super) fn search<S: LaneSearch>(search: S) -> S::Found {
     search.by(Portable)
 }
 
@@ -57,12 +57,17 @@ pub(super) fn sorted(
     count
 }
 
-pub(super) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+pub(super) fn sorted_shared(
+    entries: &SharedEntries,
+    wanted: u64,
+    keys: (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
     sorted(&copied(entries), wanted, keys, out)
 }
 
 /// The entries, one word after the other.
-pub(super) fn copied(entries: &Shared) -> [[u64; 2]; MOST] {
+pub(super) fn copied(entries: &SharedEntries) -> [[u64; 2]; MOST] {
     core::array::from_fn(|i| [0, 1].map(|word| entries[2 * i + word].load(atomic::Ordering::Relaxed)))
 }
 

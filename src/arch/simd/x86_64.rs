@@ -3,8 +3,8 @@
 //! Code that reads shared memory is assembler, because a vector load through a reference would be a data race. The
 //! assembler uses only the AVX-512 registers from 16 up: their use does not slow down code in the older encoding.
 
-use super::{Bytes, Compare, MOST, Search, Shared, Words, portable};
-use crate::arch::Found;
+use super::{Compare, FortyBytes, LaneSearch, MOST, SharedEntries, WordLanes, portable};
+use crate::arch::CpuFact;
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ const SSE2: usize = 3;
 
 #[inline]
 fn chosen() -> usize {
-    static METHOD: Found = Found::new();
+    static METHOD: CpuFact = CpuFact::new();
     METHOD.get(|| {
         // Every CPU with the first one has the others.
         if std::arch::is_x86_feature_detected!("avx512bw")
@@ -33,7 +33,7 @@ fn chosen() -> usize {
 }
 
 #[inline(always)]
-pub(super) fn equal(bytes: &Bytes, byte: u8) -> u64 {
+pub(super) fn equal(bytes: &FortyBytes, byte: u8) -> u64 {
     let (first, second, third): (u32, u32, u32);
     // SAFETY: reads the forty bytes of `bytes` with instructions that every x86-64 CPU has.
     unsafe {
@@ -70,7 +70,7 @@ struct Avx512(());
 
 impl Compare for Avx512 {
     #[inline(always)]
-    fn below(self, words: &Words, word: i64) -> usize {
+    fn below(self, words: &WordLanes, word: i64) -> usize {
         // SAFETY: a value of this type exists only on a CPU that has AVX-512 F and BW.
         unsafe { below_avx512(words, word) }
     }
@@ -82,14 +82,14 @@ struct Avx2(());
 
 impl Compare for Avx2 {
     #[inline(always)]
-    fn below(self, words: &Words, word: i64) -> usize {
+    fn below(self, words: &WordLanes, word: i64) -> usize {
         // SAFETY: a value of this type exists only on a CPU that has AVX2.
         unsafe { below_avx2(words, word) }
     }
 }
 
 #[inline(always)]
-pub(super) fn search<S: Search>(search: S) -> S::Found {
+pub(super) fn search<S: LaneSearch>(search: S) -> S::Found {
     match chosen() {
         AVX512 => search.by(Avx512(())),
         AVX2 => search.by(Avx2(())),
@@ -100,7 +100,7 @@ pub(super) fn search<S: Search>(search: S) -> S::Found {
 /// Out of line, so that it does not get in the way of the faster methods.
 #[cold]
 #[inline(never)]
-fn otherwise<S: Search>(search: S) -> S::Found {
+fn otherwise<S: LaneSearch>(search: S) -> S::Found {
     search.by(portable::Portable)
 }
 
@@ -108,7 +108,7 @@ fn otherwise<S: Search>(search: S) -> S::Found {
 ///
 /// The CPU has AVX-512 F and BW.
 #[inline(always)]
-unsafe fn below_avx512(words: &Words, word: i64) -> usize {
+unsafe fn below_avx512(words: &WordLanes, word: i64) -> usize {
     let count: u64;
     // SAFETY: reads the 32 words; the CPU has the instructions.
     unsafe {
@@ -139,7 +139,7 @@ unsafe fn below_avx512(words: &Words, word: i64) -> usize {
 ///
 /// The CPU has AVX2.
 #[inline(always)]
-unsafe fn below_avx2(words: &Words, word: i64) -> usize {
+unsafe fn below_avx2(words: &WordLanes, word: i64) -> usize {
     let negative: i64;
     // SAFETY: reads the 32 words; the CPU has the instructions.
     unsafe {
@@ -191,7 +191,12 @@ pub(super) fn sorted(entries: &[[u64; 2]; MOST], wanted: u64, keys: (u64, u64), 
 }
 
 #[inline]
-pub(super) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+pub(super) fn sorted_shared(
+    entries: &SharedEntries,
+    wanted: u64,
+    keys: (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
     match chosen() {
         // SAFETY: the CPU has AVX-512 F, BW and VL, popcnt and bmi1, as `chosen` has found.
         AVX512 => unsafe { sorted_shared_avx512(entries, wanted, keys, out) },
@@ -202,7 +207,7 @@ pub(super) fn sorted_shared(entries: &Shared, wanted: u64, keys: (u64, u64), out
 /// Eight words of shared memory: a line of a leaf.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_line(entries: &Shared, line: usize) -> __m512i {
+fn load_line(entries: &SharedEntries, line: usize) -> __m512i {
     let words = &entries[line * LANES..][..LANES];
     let loaded;
     // SAFETY: reads the eight words; the CPU has AVX-512 F.
@@ -221,7 +226,12 @@ fn load_line(entries: &Shared, line: usize) -> __m512i {
 /// `from..=to`. All keys are two vectors of these, so one entry after the other is moved to its place as soon as that
 /// is known. If such bits of two keys are equal, all keys are compared as a whole.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt,bmi1")]
-fn sorted_shared_avx512(entries: &Shared, wanted: u64, (from, to): (u64, u64), out: &mut [(u64, u64); MOST]) -> usize {
+fn sorted_shared_avx512(
+    entries: &SharedEntries,
+    wanted: u64,
+    (from, to): (u64, u64),
+    out: &mut [(u64, u64); MOST],
+) -> usize {
     let Some(width) = to.checked_sub(from) else { return 0 };
     let evens = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
     let shift = _mm_cvtsi32_si128((48 - width.leading_zeros().cast_signed()).max(0));
@@ -351,7 +361,7 @@ type Sorted = fn(&[[u64; 2]; MOST], u64, (u64, u64), &mut [(u64, u64); MOST]) ->
 
 /// Calls `check` with the kernels of each method that the CPU has, whether it is chosen or not.
 #[cfg(test)]
-pub(super) fn with_each_method(mut check: impl FnMut(fn(&Words, i64) -> usize, Sorted)) {
+pub(super) fn with_each_method(mut check: impl FnMut(fn(&WordLanes, i64) -> usize, Sorted)) {
     if chosen() == AVX512 {
         check(
             |words, word| Avx512(()).below(words, word),

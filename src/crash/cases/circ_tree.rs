@@ -1,6 +1,6 @@
 //! Circ-Tree, section 5.5: cases 1a, 1b, 2, 3a and 3b.
 //!
-//! The node is that of Figures 1, 2 and 4, with room for eight entries. The paper's text has the keys 8, 15, 22, 32, 57
+//! The node is from Figures 1, 2 and 4, with room for eight entries. The paper's text has the keys 8, 15, 22, 32, 57
 //! and 96; the others are ours. A line holds four slots here, not two.
 
 use super::{Scene, inserts, put, removals, three_full_leaves};
@@ -38,7 +38,7 @@ fn cases_1a_and_1b_to_the_left_around_the_end() {
         &[
             ("8a 32b 57c 71d 96e - - -", "8a 32b 57c 71d 96e - - -"),
             ("8a 32b 57c 71d 96e - - -a", "8a 32b 57c 71d 96e - - -a"),
-            // 1a: 8 is there twice; in the second state the value is already that of 15.
+            // 1a: 8 is there twice; in the second state it already has the value of 15.
             ("8a 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
             ("8f 32b 57c 71d 96e - - 8a", "8a 32b 57c 71d 96e - - -a"),
             // 1b.

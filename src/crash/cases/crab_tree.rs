@@ -1,8 +1,8 @@
 //! Crab-tree, section 4.5: what copying (COW) and shifting in place (SIP) leave.
 //!
-//! The node is that of Figures 5 and 6, with the keys 12, 21, 37, 45 and 61 and room for eight entries. The other keys
-//! are ours, among them 17, which becomes the second key as in Figure 4a, and 73, which becomes the greatest as in
-//! Figure 4c. A line holds four slots here, not two. The leaf on the left holds the keys 1 to 8.
+//! The node is from Figures 5 and 6, with the keys 12, 21, 37, 45 and 61 and room for eight entries. The other keys are
+//! ours, among them 17, which becomes the second key as in Figure 4a, and 73, which becomes the greatest as in Figure
+//! 4c. A line holds four slots here, not two. The leaf on the left holds the keys 1 to 8.
 //!
 //! The first of the three scenarios of section 4.5 (no duplicate, and a count that is one off) cannot happen: a shift
 //! is done when its last key is there, and there is nothing to count. The other two (a duplicate, with a count that

@@ -1,6 +1,6 @@
 //! Checking an index without taking locks and without storing anything.
 
-use super::{Top, top_of};
+use super::{TopNode, top_of};
 use crate::chain::{Links, Nodes};
 use crate::error::Broken;
 use crate::medium::Medium;
@@ -32,7 +32,7 @@ pub(crate) fn check<N: WordNode<Ops: InnerOps>, M: Medium>(
     }
 }
 
-fn check_levels(links: &dyn Nodes<Words>, top: Top, leaves: &[(u64, u64)], report: &mut dyn FnMut(Broken)) {
+fn check_levels(links: &dyn Nodes<Words>, top: TopNode, leaves: &[(u64, u64)], report: &mut dyn FnMut(Broken)) {
     // From the top down, without locks, because taking a lock would repair.
     let mut first = top.at;
     let mut levels = Vec::new();

@@ -1,6 +1,6 @@
 //! Adding, changing and removing entries, and adding and removing levels.
 
-use super::{PersistentIndex, Top};
+use super::{PersistentIndex, TopNode};
 use crate::chain::Draft;
 use crate::delay::delay;
 use crate::error::Fault;
@@ -63,7 +63,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         let node = self.chain.create(Draft { level, fence: &0, range, next: 0, entries: &entries })?;
         // Crash: a block that nothing points to.
         m.fence(Step::IndexGrow);
-        self.set_root(Some(Top { at: node.at, level }));
+        self.set_root(Some(TopNode { at: node.at, level }));
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         let child = self.chain.value(&node, first);
         let below = match top.level - 1 {
             0 => None,
-            level => Some(Top { at: self.chain.accept(child, top.at)?, level }),
+            level => Some(TopNode { at: self.chain.accept(child, top.at)?, level }),
         };
         // Crash: the old topmost node, or its child, which leads to the same leaves.
         self.set_root(below);

@@ -42,13 +42,13 @@ pub(crate) struct PersistentIndex<N: WordNode<Ops: InnerOps>, M: Medium> {
 
 /// The topmost node.
 #[derive(Clone, Copy)]
-struct Top {
+struct TopNode {
     at: u64,
     level: u16,
 }
 
 /// The topmost node that the root entry names.
-fn top_of<N: WordNode<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<Top>, Broken> {
+fn top_of<N: WordNode<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root) -> Result<Option<TopNode>, Broken> {
     let at = match root.index(links.medium()) {
         0 => return Ok(None),
         at => links.accept(at, root.index_at())?,
@@ -57,7 +57,7 @@ fn top_of<N: WordNode<Ops: InnerOps>, M: Medium>(links: &Links<N, M>, root: Root
     if level == 0 || level > LEVELS || links.medium().load(at + LOW) != 0 {
         return Err(Broken::new(root.index_at(), "I1: the index's root is no topmost node"));
     }
-    Ok(Some(Top { at, level }))
+    Ok(Some(TopNode { at, level }))
 }
 
 impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
@@ -74,19 +74,19 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         &self.chain
     }
 
-    fn top(&self) -> Option<Top> {
+    fn top(&self) -> Option<TopNode> {
         match self.top.load(Ordering::Acquire) {
             0 => None,
-            word => Some(Top { at: word & (u64::MAX >> 16), level: (word >> 48) as u16 }),
+            word => Some(TopNode { at: word & (u64::MAX >> 16), level: (word >> 48) as u16 }),
         }
     }
 
-    fn set_top(&self, top: Option<Top>) {
+    fn set_top(&self, top: Option<TopNode>) {
         self.top.store(top.map_or(0, |top| top.at | u64::from(top.level) << 48), Ordering::Release);
     }
 
     /// Publishes a new topmost node, which is durable already.
-    fn set_root(&self, top: Option<Top>) {
+    fn set_root(&self, top: Option<TopNode>) {
         let m = self.chain.medium();
         delay();
         self.root.set_index(m, top.map_or(0, |top| top.at));

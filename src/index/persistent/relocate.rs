@@ -9,7 +9,7 @@
 //! The new node is durable before anything names it. Both nodes have the same entries, and both are locked until the
 //! old one has left. So it does not matter to a search which of the two it meets.
 
-use super::{PersistentIndex, Top};
+use super::{PersistentIndex, TopNode};
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, WordNode};
@@ -63,7 +63,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         self.chain.medium().fence(Step::IndexMove);
         let named = if self.top().is_some_and(|top| top.at == old.at) {
             // Crash: either node leads to every leaf.
-            self.set_root(Some(Top { at: new.at, level }));
+            self.set_root(Some(TopNode { at: new.at, level }));
             Ok(true)
         } else {
             // Crash: for the first node of a level, as above. Of another one, the level above names a node that was

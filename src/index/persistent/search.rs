@@ -1,6 +1,6 @@
 //! From a key to a leaf, or to an inner node.
 
-use super::{PersistentIndex, Top};
+use super::{PersistentIndex, TopNode};
 use crate::chain::Locked;
 use crate::delay::delay;
 use crate::error::{Broken, Fault};
@@ -29,7 +29,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Returns the node of `level` that owns the key; for level 0, the leaf that the index names for it. `None`: a node
     /// was locked while it was read, which says nothing. An error: the index does not lead to the key, which is damage
     /// if no other thread changes it meanwhile.
-    fn descend(&self, top: Top, level: u16, key: u64) -> Result<Option<u64>, Broken> {
+    fn descend(&self, top: TopNode, level: u16, key: u64) -> Result<Option<u64>, Broken> {
         let (mut at, mut here) = (top.at, top.level);
         let mut from = self.root.index_at();
         loop {
@@ -67,7 +67,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
 
     /// As `descend`, for a thread that changes the index while no other thread does. A node may still be locked, by
     /// another thread that makes the first touch.
-    pub(super) fn find(&self, top: Top, level: u16, key: u64) -> Result<u64, Broken> {
+    pub(super) fn find(&self, top: TopNode, level: u16, key: u64) -> Result<u64, Broken> {
         let backoff = Backoff::new();
         loop {
             if let Some(at) = self.descend(top, level, key)? {

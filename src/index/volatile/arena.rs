@@ -78,7 +78,7 @@ impl Spare {
 
     /// A node for which there is [room](Self::reserve). It has arbitrary entries, and it is one which a late reader may
     /// still be reading: open it before writing to it.
-    pub(super) fn take<N: Zero>(&mut self, arena: &Arena<N>) -> Id {
+    pub(super) fn take_spare<N: Zero>(&mut self, arena: &Arena<N>) -> Id {
         self.ids.pop().unwrap_or_else(|| {
             self.touched += 1;
             arena.nodes.name(self.touched - 1)

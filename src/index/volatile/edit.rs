@@ -1,21 +1,21 @@
 //! One change of the tree, made by the writer under its lock.
 
 use super::arena::{Arena, Id, Spare};
-use super::image::{Source, Top};
-use super::node::{FILL, InNodes, IndexNode, NOT_LOADED, Slots, WIDTH};
-use crate::index::root::{Root, RootWord};
+use super::image::{ImageTop, ReadNode};
+use super::node::{FILL, InNodes, IndexNode, NOT_LOADED, NodeSlots, WIDTH};
+use crate::index::root::{IndexRoot, RootWord};
 use std::cmp::Ordering;
 
 /// What the writer keeps from one change to the next.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct IndexWriter {
     pub(super) spare: Spare,
     /// The nodes that the change has opened.
     open: Vec<Id>,
     /// From the root down: each node, and the slot that leads on or that holds the separator.
     path: Vec<(Id, usize)>,
     /// Reads nodes that are still in the pool.
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<ReadNode>,
 }
 
 /// The tree must be forgotten: a node that is still in the pool is damaged, so it cannot be trusted, or there is no
@@ -29,7 +29,7 @@ pub(super) struct Edit<'a, S: InNodes> {
     separators: &'a S,
     arena: &'a Arena<S::Node>,
     root: &'a RootWord,
-    writer: &'a mut Writer,
+    writer: &'a mut IndexWriter,
 }
 
 impl<S: InNodes> Drop for Edit<'_, S> {
@@ -43,7 +43,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
         separators: &'a S,
         arena: &'a Arena<S::Node>,
         root: &'a RootWord,
-        writer: &'a mut Writer,
+        writer: &'a mut IndexWriter,
     ) -> Self {
         Self { separators, arena, root, writer }
     }
@@ -67,28 +67,28 @@ impl<'a, S: InNodes> Edit<'a, S> {
     pub(super) fn reserve(&self) -> Result<(), Gone> {
         let nodes = match self.root.get() {
             None => 1,
-            Some(Root { id, height: 0 }) if self.arena.node(id).len() < WIDTH => 0,
-            Some(Root { height, .. }) => height + 2 + if self.writer.source.is_some() { height + 1 } else { 0 },
+            Some(IndexRoot { id, height: 0 }) if self.arena.node(id).len() < WIDTH => 0,
+            Some(IndexRoot { height, .. }) => height + 2 + if self.writer.source.is_some() { height + 1 } else { 0 },
         };
         self.writer.spare.reserve(self.arena, nodes).map_err(|_| Gone)
     }
 
     /// Bytes of memory that the writer keeps, and the nodes.
     pub(super) fn memory(&self) -> u64 {
-        let Writer { spare, open, path, .. } = &*self.writer;
+        let IndexWriter { spare, open, path, .. } = &*self.writer;
         let lists = open.capacity() * size_of::<Id>() + path.capacity() * size_of::<(Id, usize)>();
         self.arena.resident() + spare.memory() + lists as u64
     }
 
     /// Takes a spare node, which stays open. Its content is arbitrary.
-    fn take(&mut self) -> (Id, &'a S::Node) {
-        let id = self.writer.spare.take(self.arena);
+    fn open_spare(&mut self) -> (Id, &'a S::Node) {
+        let id = self.writer.spare.take_spare(self.arena);
         (id, self.open(id))
     }
 
     /// Takes a spare node and fills it with `entries`; it stays open.
     fn make(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Id {
-        let (id, node) = self.take();
+        let (id, node) = self.open_spare();
         node.fill(self.separators, entries);
         id
     }
@@ -119,14 +119,14 @@ impl<'a, S: InNodes> Edit<'a, S> {
     }
 
     /// Begins a tree with the root of an image. False if the image is damaged, or there is no memory.
-    pub(super) fn restore(&mut self, top: Top, source: Source) -> bool {
+    pub(super) fn restore(&mut self, top: ImageTop, source: ReadNode) -> bool {
         let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height)) else { return false };
         if entries[0].0 != 0 || self.root.get().is_some() || self.reserve().is_err() {
             return false;
         }
         let id = self.make(entries.into_iter());
         self.writer.source = Some(source);
-        self.root.set(Some(Root { id, height: top.height as usize }));
+        self.root.set(Some(IndexRoot { id, height: top.height as usize }));
         true
     }
 
@@ -144,7 +144,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
     }
 
     /// Replaces the tree by another one, or by none; nothing of the old tree is loaded from the pool any longer.
-    fn replace(&mut self, root: Option<Root>) {
+    fn replace(&mut self, root: Option<IndexRoot>) {
         let old = self.root.get();
         self.root.set(root);
         if let Some(old) = old {
@@ -154,7 +154,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
     }
 
     /// Records the path to `key`; returns the bottom node, the slot of the greatest separator `<= key`, and its name.
-    fn descend(&mut self, root: Root, key: S::Key<'_>) -> Result<(&'a S::Node, usize, u64), Gone> {
+    fn descend(&mut self, root: IndexRoot, key: S::Key<'_>) -> Result<(&'a S::Node, usize, u64), Gone> {
         self.writer.path.clear();
         let (mut id, mut found, mut known) = (root.id, 0, S::Known::default());
         for height in (0..=root.height).rev() {
@@ -179,7 +179,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
                 return Ok(false);
             }
             let id = self.make([(low, leaf)].into_iter());
-            self.root.set(Some(Root { id, height: 0 }));
+            self.root.set(Some(IndexRoot { id, height: 0 }));
             return Ok(true);
         };
         let (found, is_new) = self.separators.with_key(low, |key| {
@@ -195,13 +195,13 @@ impl<'a, S: InNodes> Edit<'a, S> {
             self.open(id).set_child(slot, leaf);
             return Ok(false);
         }
-        let mut split = self.put(id, slot + 1, (low, leaf));
+        let mut split = self.insert_entry(id, slot + 1, (low, leaf));
         while let Some(entry) = split {
             split = match self.writer.path.pop() {
-                Some((id, slot)) => self.put(id, slot + 1, entry),
+                Some((id, slot)) => self.insert_entry(id, slot + 1, entry),
                 None => {
                     let id = self.make([(0, root.id), entry].into_iter());
-                    self.root.set(Some(Root { id, height: root.height + 1 }));
+                    self.root.set(Some(IndexRoot { id, height: root.height + 1 }));
                     None
                 }
             };
@@ -210,7 +210,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
     }
 
     /// Inserts `entry` at slot `at`, not 0. If that splits the node, returns the entry of the new right node.
-    fn put(&mut self, id: Id, at: usize, entry: (u64, u64)) -> Option<(u64, u64)> {
+    fn insert_entry(&mut self, id: Id, at: usize, entry: (u64, u64)) -> Option<(u64, u64)> {
         let node = self.open(id);
         let len = node.len();
         if len < WIDTH {
@@ -225,7 +225,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
         }
         let cut = WIDTH / 2;
         let low = node.name(cut);
-        let (id, right) = self.take();
+        let (id, right) = self.open_spare();
         node.split(self.separators, cut, right);
         if at <= cut {
             node.insert(self.separators, at, cut, entry);
@@ -300,13 +300,13 @@ impl<'a, S: InNodes> Edit<'a, S> {
 
     /// Removes roots with one child.
     fn lower_root(&mut self) -> Result<(), Gone> {
-        while let Some(Root { id, height: height @ 1.. }) = self.root.get() {
+        while let Some(IndexRoot { id, height: height @ 1.. }) = self.root.get() {
             let node = self.arena.node(id);
             if node.len() > 1 {
                 break;
             }
             let child = self.child(id, 0, height, 0)?;
-            self.root.set(Some(Root { id: child, height: height - 1 }));
+            self.root.set(Some(IndexRoot { id: child, height: height - 1 }));
             self.give(id);
         }
         Ok(())
@@ -333,7 +333,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
             level = self.level(level.into_iter());
             height += 1;
         }
-        self.replace(level.first().map(|&(_, id)| Root { id, height }));
+        self.replace(level.first().map(|&(_, id)| IndexRoot { id, height }));
         Some(count)
     }
 
@@ -351,7 +351,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
 
     /// Gives back a tree that is no longer the root, from the top down: before a child can become something else, the
     /// version of its parent has changed.
-    fn give_tree(&mut self, root: Root) {
+    fn give_tree(&mut self, root: IndexRoot) {
         let mut level = vec![root.id];
         for height in (0..=root.height).rev() {
             let mut below = Vec::new();

@@ -17,7 +17,7 @@ const WORDS: usize = 1 + 2 * FILL;
 
 /// The size of an image and where a search in it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Top {
+pub(crate) struct ImageTop {
     /// How many nodes there are; the last one is the root.
     pub(crate) nodes: u64,
     /// Steps from the root to the bottom.
@@ -27,7 +27,7 @@ pub(crate) struct Top {
 }
 
 /// Reads a node that is not loaded: returns its entries, given its number and height. `None`: it is damaged.
-pub(crate) type Source = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
+pub(crate) type ReadNode = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
 
 fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
     let words = entries.iter().flat_map(|&(low, child)| [low, child]);
@@ -35,9 +35,9 @@ fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
 }
 
 /// The words of an image of these names and leaves, which are in the order of their separators.
-pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
+pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, ImageTop) {
     let mut words = Vec::with_capacity(leaves.len() * 2 * (FILL + 1) / FILL + 4 * WORDS);
-    let mut top = Top { nodes: 0, height: 0, len: leaves.len() as u64 };
+    let mut top = ImageTop { nodes: 0, height: 0, len: leaves.len() as u64 };
     let mut level = leaves;
     while !level.is_empty() {
         let mut above = Vec::with_capacity(level.len().div_ceil(FILL));
@@ -58,7 +58,7 @@ pub(crate) fn image_of(leaves: Vec<(u64, u64)>) -> (Vec<u64>, Top) {
     (words, top)
 }
 
-impl Top {
+impl ImageTop {
     /// Whether an image with these fields can be made of `words` words. The number of separators determines the others.
     pub(crate) fn fits(self, words: u64) -> bool {
         let is_top = |level: Level| level.nodes() <= 1 && level.first + level.nodes() == self.nodes;
@@ -125,14 +125,14 @@ impl Level {
 
 /// The separators of an image and their leaves, by number. A node is read once while consecutive numbers fall into it.
 pub(crate) struct Bottom {
-    top: Top,
-    source: Source,
+    top: ImageTop,
+    source: ReadNode,
     /// The node that was read last.
     node: Option<(u64, Vec<(u64, u64)>)>,
 }
 
 impl Bottom {
-    pub(crate) fn new(top: Top, source: Source) -> Self {
+    pub(crate) fn new(top: ImageTop, source: ReadNode) -> Self {
         Self { top, source, node: None }
     }
 

@@ -3,11 +3,11 @@
 //! There is a negative control for words and one for strings: a reader that checks no version must be found wrong.
 
 use super::InNodes;
-use super::node::{IndexNode, Slots};
+use super::node::{IndexNode, NodeSlots};
 use super::{VolatileIndex, image_of};
 use crate::byte_key::ByteKey;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
-use crate::index::separators::{Fences, Strings};
+use crate::index::separators::{Lows, Strings};
 
 /// Runs a model with the real `floor`.
 fn model(setup: fn(&VolatileIndex), write: fn(&VolatileIndex), key: u64, may: &'static [u64]) {
@@ -138,7 +138,7 @@ fn prefixed(number: u64) -> Vec<u8> {
     [if number < 20 { "" } else { "prefixprefix" }, &format!("{number:02}")].concat().into_bytes()
 }
 
-impl Fences for Prefixed {
+impl Lows for Prefixed {
     fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
         read(&prefixed(name))
     }
@@ -155,7 +155,7 @@ fn run_strings(
     key: u64,
     may: &'static [u64],
 ) {
-    let new = || OfStrings::of(Strings(Prefixed));
+    let new = || OfStrings::with_separators(Strings(Prefixed));
     models::run(new, setup, write, Reader { floor, looks: 1, preemptions }, key, may);
 }
 

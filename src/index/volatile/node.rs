@@ -7,9 +7,9 @@
 //! separator of slot 0, which the parent knows.
 
 use crate::arch;
-use crate::arch::simd::{self, Compare, Search};
+use crate::arch::simd::{self, Compare, LaneSearch};
 use crate::index::separators::Separators;
-use crate::index::version::{Moved, Version};
+use crate::index::version::{IndexVersion, Moved};
 use crate::memory::Zero;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -46,11 +46,11 @@ pub(super) fn touch(words: &[AtomicU64; WIDTH]) {
 /// What is the same for all kinds of separators. An entry is the name of a separator, and a child.
 ///
 /// The words of a node change only between [`open`](Self::open) and [`close`](Self::close).
-pub(crate) trait Slots: Zero + Send + Sync + Sized + 'static {
+pub(crate) trait NodeSlots: Zero + Send + Sync + Sized + 'static {
     /// The words that a search compares. Word 0 is the version, odd while the node is open.
-    fn words(&self) -> &simd::Words;
+    fn words(&self) -> &simd::WordLanes;
 
-    /// The children, of which those behind the last slot in use have arbitrary values.
+    /// The children. Behind the last slot in use, their values are arbitrary.
     fn children(&self) -> &[AtomicU64; WIDTH];
 
     /// The name of the separator of a slot other than 0.
@@ -59,13 +59,13 @@ pub(crate) trait Slots: Zero + Send + Sync + Sized + 'static {
     /// The version under which to read the node.
     #[inline]
     fn optimistic_read(&self) -> Result<u64, Moved> {
-        Version(&self.words()[0]).optimistic_read()
+        IndexVersion(&self.words()[0]).optimistic_read()
     }
 
     /// Whether everything read since [`optimistic_read`](Self::optimistic_read) belongs to this version.
     #[inline]
     fn validate(&self, version: u64) -> Result<(), Moved> {
-        Version(&self.words()[0]).validate(version)
+        IndexVersion(&self.words()[0]).validate(version)
     }
 
     /// Prefetches the children while the words are compared.
@@ -106,12 +106,12 @@ pub(crate) trait Slots: Zero + Send + Sync + Sized + 'static {
 
     /// Keeps readers out. Returns false if the node was open.
     fn open(&self) -> bool {
-        Version(&self.words()[0]).open()
+        IndexVersion(&self.words()[0]).open()
     }
 
     /// Lets readers in again, under a version they have not seen.
     fn close(&self) {
-        Version(&self.words()[0]).close();
+        IndexVersion(&self.words()[0]).close();
     }
 
     fn set_child(&self, slot: usize, child: u64) {
@@ -141,9 +141,9 @@ pub trait InNodes: Separators {
 }
 
 /// What depends on the kind of separators.
-pub trait IndexNode<S: InNodes<Node = Self>>: Slots {
+pub trait IndexNode<S: InNodes<Node = Self>>: NodeSlots {
     /// The slot of the greatest separator `<= key`; slot 0 if there is none. `known` holds for this node, and then for
-    /// the child of that slot. `version` is that of this node.
+    /// the child of that slot. `version`: of this node.
     fn slot_of(
         &self,
         separators: &S,
@@ -174,7 +174,7 @@ pub trait IndexNode<S: InNodes<Node = Self>>: Slots {
     /// and drops them here. `cut` is not 0.
     fn split(&self, separators: &S, cut: usize, right: &Self);
 
-    /// Puts the entries of `right`, whose slot 0 has the name `low`, behind those of this node.
+    /// Puts the entries of `right`, whose slot 0 has the name `low`, behind the entries of this node.
     fn absorb(&self, separators: &S, right: &Self, low: u64);
 }
 
@@ -187,7 +187,7 @@ struct Once<'s, 'k, S: InNodes> {
     version: u64,
 }
 
-impl<S: InNodes> Search for Once<'_, '_, S> {
+impl<S: InNodes> LaneSearch for Once<'_, '_, S> {
     type Found = usize;
 
     fn by(self, compare: impl Compare) -> usize {

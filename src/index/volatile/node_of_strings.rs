@@ -13,7 +13,7 @@
 //! no head is [`PAD`].
 //!
 //! Of two strings with the prefix, the one with the smaller head is the smaller one. So a search for a key with the
-//! prefix compares heads, and strings only if a head is equal to that of the key, which is a *tie*. A key without the
+//! prefix compares heads, and strings only if a head is equal to the key's head, which is a *tie*. A key without the
 //! prefix lies before all separators or behind all of them.
 //!
 //! A descent carries how many bytes of its key are *known*: the key and all separators of the node that it comes to
@@ -27,11 +27,11 @@
 //! prefix or would be in a tie with a neighbour. It is the least number that avoids ties between separators, less
 //! [`SLACK`]. Where all numbers leave ties, they cost time.
 
-use super::node::{InNodes, IndexNode, PAD, SIGN, Slots, WIDTH};
+use super::node::{InNodes, IndexNode, NodeSlots, PAD, SIGN, WIDTH};
 use crate::arch;
 use crate::arch::simd::{self, Compare};
 use crate::byte_key::{ByteKey, common_prefix, head};
-use crate::index::separators::{Fences, Strings};
+use crate::index::separators::{Lows, Strings};
 use crate::memory::Zero;
 use crate::sync::{AtomicU64, Ordering};
 use std::cmp;
@@ -56,7 +56,7 @@ const PARTS: usize = arch::LINE / HEAD;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct NodeOfStrings {
-    words: simd::Words,
+    words: simd::WordLanes,
     children: [AtomicU64; WIDTH],
     prefix: [AtomicU64; PARTS],
     names: [AtomicU64; WIDTH],
@@ -117,7 +117,7 @@ impl NodeOfStrings {
     /// How the prefix lies to a key that begins with its first `known` bytes, which are fewer than `skip`. It is equal
     /// to a key that begins with it.
     #[inline(never)]
-    fn order_of_prefix<F: Fences>(&self, strings: &Strings<F>, key: &[u8], known: usize, skip: usize) -> cmp::Ordering {
+    fn order_of_prefix<F: Lows>(&self, strings: &Strings<F>, key: &[u8], known: usize, skip: usize) -> cmp::Ordering {
         let parts = (skip - known).div_ceil(HEAD);
         let Some(parts) = self.prefix.get(..parts) else {
             return self.order_of_long_prefix(strings, key, known, skip);
@@ -136,7 +136,7 @@ impl NodeOfStrings {
 
     #[cold]
     #[inline(never)]
-    fn order_of_long_prefix<F: Fences>(
+    fn order_of_long_prefix<F: Lows>(
         &self,
         strings: &Strings<F>,
         key: &[u8],
@@ -151,7 +151,7 @@ impl NodeOfStrings {
     /// the word of the next one is equal to that of the key.
     #[cold]
     #[inline(never)]
-    fn settled<F: Fences>(&self, strings: &Strings<F>, key: ByteKey<'_>, slot: usize, word: u64) -> usize {
+    fn settled<F: Lows>(&self, strings: &Strings<F>, key: ByteKey<'_>, slot: usize, word: u64) -> usize {
         // No word of a key is PAD, so the next one is not negative.
         let mut last = simd::below(&self.words, word.wrapping_add(1).cast_signed()) % WIDTH;
         let mut slot = slot;
@@ -192,7 +192,7 @@ impl NodeOfStrings {
     }
 
     /// Reads all separators of `len` slots and chooses how many bytes to skip.
-    fn choose<F: Fences>(&self, strings: &Strings<F>, len: usize) {
+    fn choose<F: Lows>(&self, strings: &Strings<F>, len: usize) {
         let separators: Vec<Vec<u8>> = (1..len).map(|slot| strings.copy(self.name(slot))).collect();
         let agreements = || separators.windows(2).map(|two| common_prefix(&two[0], &two[1]));
         let most = agreements().max().unwrap_or(0);
@@ -214,7 +214,7 @@ impl NodeOfStrings {
     }
 
     /// Makes the word of a separator that was put at a slot between its neighbours, in a node with `len` slots.
-    fn place<F: Fences>(&self, strings: &Strings<F>, slot: usize, len: usize) {
+    fn place<F: Lows>(&self, strings: &Strings<F>, slot: usize, len: usize) {
         let (skip, string) = (self.skip(), strings.copy(self.name(slot)));
         let (left, right) = (Some(slot - 1).filter(|&left| left > 0), Some(slot + 1).filter(|&right| right < len));
         let word = word_of(&string, skip);
@@ -237,9 +237,9 @@ impl NodeOfStrings {
     }
 }
 
-impl Slots for NodeOfStrings {
+impl NodeSlots for NodeOfStrings {
     #[inline(always)]
-    fn words(&self) -> &simd::Words {
+    fn words(&self) -> &simd::WordLanes {
         &self.words
     }
 
@@ -262,11 +262,11 @@ impl Slots for NodeOfStrings {
     }
 }
 
-impl<F: Fences> InNodes for Strings<F> {
+impl<F: Lows> InNodes for Strings<F> {
     type Node = NodeOfStrings;
 }
 
-impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {
+impl<F: Lows> IndexNode<Strings<F>> for NodeOfStrings {
     /// Why `known` holds for the child of the slot that it finds. All separators below that child lie between those of
     /// the slot and of the next one, and so does the key; a gap does, because its string does.
     ///
@@ -358,7 +358,7 @@ impl<F: Fences> IndexNode<Strings<F>> for NodeOfStrings {
 #[cfg(all(test, not(bristlecone_loom)))]
 impl NodeOfStrings {
     /// Checks what the node keeps of its separators.
-    pub(super) fn check<F: Fences>(&self, strings: &Strings<F>) -> Result<(), String> {
+    pub(super) fn check<F: Lows>(&self, strings: &Strings<F>) -> Result<(), String> {
         let separators: Vec<Vec<u8>> = (1..self.len()).map(|slot| strings.copy(self.name(slot))).collect();
         let (Some(first), skip) = (separators.first(), self.skip()) else { return Ok(()) };
         if !separators.is_sorted_by(|a, b| a < b) {

@@ -11,7 +11,7 @@
 //! A search reads four lines of words at once, and then one line of children. [`Slots::touch`] prefetches the
 //! children, too, where they may be far away.
 
-use super::node::{InNodes, IndexNode, PAD, SIGN, Slots, WIDTH};
+use super::node::{InNodes, IndexNode, NodeSlots, PAD, SIGN, WIDTH};
 use crate::arch::simd::{self, Compare};
 use crate::memory::Zero;
 use crate::node::Words;
@@ -21,7 +21,7 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct NodeOfWords {
-    words: simd::Words,
+    words: simd::WordLanes,
     children: [AtomicU64; WIDTH],
 }
 
@@ -56,9 +56,9 @@ impl NodeOfWords {
     }
 }
 
-impl Slots for NodeOfWords {
+impl NodeSlots for NodeOfWords {
     #[inline(always)]
-    fn words(&self) -> &simd::Words {
+    fn words(&self) -> &simd::WordLanes {
         &self.words
     }
 

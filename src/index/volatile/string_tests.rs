@@ -5,7 +5,7 @@ use super::image::image_of;
 use super::node::WIDTH;
 use super::tests::check;
 use crate::byte_key::ByteKey;
-use crate::index::separators::{Fences, Strings};
+use crate::index::separators::{Lows, Strings};
 use crate::index::trials::Random;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ struct Kept {
     lies: AtomicBool,
 }
 
-impl Fences for Arc<Kept> {
+impl Lows for Arc<Kept> {
     fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let string = self.strings.read().unwrap().get(name as usize - 1).cloned().unwrap_or_default();
@@ -50,7 +50,7 @@ impl Trial {
     /// With the first separator alone.
     fn new() -> Self {
         let kept = Arc::new(Kept::default());
-        let index = VolatileIndex::of(Strings(Arc::clone(&kept)));
+        let index = VolatileIndex::with_separators(Strings(Arc::clone(&kept)));
         index.post(0, 77);
         Self { kept, index, model: BTreeMap::from([(Vec::new(), (0, 77))]) }
     }
@@ -121,7 +121,7 @@ impl Trial {
             return;
         }
         let (words, top) = image_of(pairs);
-        self.index = VolatileIndex::of(Strings(Arc::clone(&self.kept)));
+        self.index = VolatileIndex::with_separators(Strings(Arc::clone(&self.kept)));
         let node = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
         assert!(self.index.restore(top, Box::new(node)));
         let mut len = 0;
@@ -158,7 +158,7 @@ const SHAPES: [Shape; 12] = [
     |random| shared(random, 9, 12),
     |random| shared(random, 16, 20),
     |random| shared(random, 300, 6),
-    // Several groups, each of which shares much.
+    // Several groups; the strings of a group share much.
     |random| {
         let group = random.below(7) as usize;
         [&[b'a' + group as u8][..], &vec![0xff; 20 * group], &random.below(500).to_be_bytes()].concat()

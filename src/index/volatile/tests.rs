@@ -4,9 +4,9 @@
 use super::InNodes;
 use super::arena::Id;
 use super::image_of;
-use super::node::{IndexNode, Slots, WIDTH};
+use super::node::{IndexNode, NodeSlots, WIDTH};
 use super::{VolatileIndex, Words};
-use crate::index::separators::{Fences, Strings};
+use crate::index::separators::{Lows, Strings};
 use crate::index::trials::{self, Model, Op, Random, TestedIndex, floor_in, remove_from, same};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -24,7 +24,7 @@ impl Checked for Words {
     }
 }
 
-impl<F: Fences> Checked for Strings<F> {
+impl<F: Lows> Checked for Strings<F> {
     fn check(&self, node: &Self::Node) -> Result<(), String> {
         node.check(self)
     }
@@ -33,7 +33,7 @@ impl<F: Fences> Checked for Strings<F> {
 /// Makes strings of numbers, in the same order.
 struct Encoding(fn(u64) -> Vec<u8>);
 
-impl Fences for Encoding {
+impl Lows for Encoding {
     fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
         read(&self.0(name))
     }
@@ -59,7 +59,7 @@ fn apart(number: u64) -> Vec<u8> {
 }
 
 fn empty_of<S: InNodes>(separators: S) -> VolatileIndex<S> {
-    VolatileIndex::of(separators)
+    VolatileIndex::with_separators(separators)
 }
 
 impl<S: Checked> TestedIndex for VolatileIndex<S> {
@@ -301,7 +301,7 @@ fn check_finds_faults<S: Checked>(empty: fn() -> VolatileIndex<S>) {
             let root = index.arena.node(index.root.get().unwrap().id);
             (0..2).for_each(|slot| index.arena.node(root.child(slot)).truncate(WIDTH / 4));
         }),
-        ("spare", |index| assert!(index.writer.lock().spare.take(&index.arena) > 0)),
+        ("spare", |index| assert!(index.writer.lock().spare.take_spare(&index.arena) > 0)),
     ];
     for (message, fault) in faults {
         let (index, _) = built(empty, 0..500);
@@ -392,7 +392,7 @@ fn no_flipped_bit_of_an_image_is_believed() {
     let (words, top) = image_of((0..60).map(|low| (low * 3, low * 64)).collect());
     assert_eq!((top.nodes, top.height, top.len), (4, 1, 60));
     let all = words.len() as u64;
-    assert!(top.fits(all) && !top.fits(all - 1) && !super::Top { len: u64::MAX, ..top }.fits(all));
+    assert!(top.fits(all) && !top.fits(all - 1) && !super::ImageTop { len: u64::MAX, ..top }.fits(all));
     let of = |words: &[u64], node| top.node(node, |i| words[i as usize], |at| at.is_multiple_of(64));
     for node in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let sound = of(&words, node).unwrap();

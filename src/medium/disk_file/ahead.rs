@@ -12,7 +12,7 @@
 //!   must. Once it is cut, it is not wanted any more, until more is taken.
 //! - No room ahead of need is no error.
 
-use super::written::{Known, LEAST, PAGE, Written};
+use super::written::{KnownExtents, LEAST, PAGE, WrittenSpace};
 use super::{Call, DiskFile};
 use rustix::process::{Resource, getrlimit};
 use std::io;
@@ -25,7 +25,7 @@ const PIECE: u64 = 2 << 20;
 /// The unit in which a file becomes longer.
 const STEP: u64 = 2 << 20;
 
-impl Known {
+impl KnownExtents {
     /// Where zeros ahead of need end.
     fn ahead(&self) -> u64 {
         self.parts.end().max(self.used)
@@ -41,7 +41,7 @@ impl DiskFile {
     /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than
     /// `most`.
     pub(super) fn look_ahead(&self, most: u64) {
-        let Written { known, keeper, .. } = &self.0.written;
+        let WrittenSpace { known, keeper, .. } = &self.0.written;
         let (Some(keeper), mut guard) = (keeper.get(), known.lock()) else { return };
         let Some(known) = guard.as_mut() else { return };
         let more = (known.parts.bytes / 2).clamp(LEAST, MOST);
@@ -62,7 +62,7 @@ impl DiskFile {
 
     /// Writes a piece of what is wanted ahead of need. Tells whether there may be more to do.
     pub(crate) fn write_ahead(&self) -> bool {
-        let Written { working, known, .. } = &self.0.written;
+        let WrittenSpace { working, known, .. } = &self.0.written;
         let _working = working.lock();
         let wanted = known.lock().as_ref().map(|known| (known.ahead(), known.wanted, known.len.max(known.synced)));
         // Nobody else changes the length meanwhile.
@@ -103,7 +103,7 @@ impl DiskFile {
 
     /// Makes the file at least so long. Tells whether the disk has that length already.
     pub(crate) fn lengthen(&self, len: u64) -> io::Result<bool> {
-        let Written { working, known, .. } = &self.0.written;
+        let WrittenSpace { working, known, .. } = &self.0.written;
         let _working = working.lock();
         if self.metadata()?.len() < len {
             self.set_len(len)?;

@@ -20,19 +20,19 @@ const ROOM: usize = 128;
 
 /// As in the system's `linux/fiemap.h`.
 #[repr(C)]
-struct Map {
+struct ExtentMap {
     start: u64,
     len: u64,
     flags: u32,
     found: u32,
     most: u32,
     _reserved: u32,
-    extents: [Found; ROOM],
+    extents: [FoundExtent; ROOM],
 }
 
 #[repr(C)]
 #[derive(Default, Clone, Copy)]
-struct Found {
+struct FoundExtent {
     start: u64,
     _physical: u64,
     len: u64,
@@ -43,7 +43,7 @@ struct Found {
 
 const HEAD: usize = 32;
 const UNWRITTEN: u32 = 0x800;
-const _: () = assert!(size_of::<Found>() == 56 && std::mem::offset_of!(Map, extents) == HEAD);
+const _: () = assert!(size_of::<FoundExtent>() == 56 && std::mem::offset_of!(ExtentMap, extents) == HEAD);
 
 /// Calls `each` for the parts of a range that have space, in their order, until it returns false.
 ///
@@ -54,8 +54,8 @@ pub(super) fn each(file: &File, range: &Range<u64>, mut each: impl FnMut(Extent)
     let mut at = range.start;
     while at < range.end {
         let (len, most) = (range.end - at, ROOM as u32);
-        let extents = [Found::default(); ROOM];
-        let mut map = Map { start: at, len, flags: 0, found: 0, most, _reserved: 0, extents };
+        let extents = [FoundExtent::default(); ROOM];
+        let mut map = ExtentMap { start: at, len, flags: 0, found: 0, most, _reserved: 0, extents };
         let code = rustix::ioctl::opcode::read_write::<[u8; HEAD]>(b'f', 11);
         // SAFETY: the system writes as many extents as there is room for, which `most` says.
         if unsafe { libc::ioctl(file.as_raw_fd(), code as _, &raw mut map) } != 0 {

@@ -155,7 +155,7 @@ fn put(file: &DiskFile, page: u64, byte: u8) -> io::Result<()> {
     Disk::write(file, page * PAGE, &[byte; PAGE as usize]).and_then(|()| file.sync())
 }
 
-/// Reserved space, of which a page could not be written.
+/// Reserved space with a page that could not be written.
 fn half_written(disk: &Ext4, name: &str) -> DiskFile {
     let file = file_at(&disk.path(name));
     file.resize(2 * MIB).unwrap();
@@ -350,7 +350,7 @@ fn pool_that_could_not_be_closed() -> Option<(Ext4, std::path::PathBuf)> {
     panic!("the disk never fails");
 }
 
-/// Without a journal, a disk that failed leaves a pool of which the system shows everything, and the disk has a part.
+/// Without a journal, a disk that failed leaves a pool that the system shows as a whole, and the disk has in part.
 #[test]
 fn what_the_system_shows_after_a_failure_is_saved_in_a_new_file() {
     let Some((disk, path)) = pool_that_could_not_be_closed() else { return };

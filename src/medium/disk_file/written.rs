@@ -30,21 +30,21 @@ const MOST: u64 = 1 << 20;
 const ZEROS: u64 = 1 << 20;
 
 /// What was written of a file, if anybody wants to know that.
-pub(super) struct Written {
+pub(super) struct WrittenSpace {
     pub(super) working: Mutex<()>,
-    pub(super) known: Mutex<Option<Known>>,
+    pub(super) known: Mutex<Option<KnownExtents>>,
     /// The thread that writes ahead of need.
     pub(super) keeper: OnceLock<Thread>,
 }
 
-impl Default for Written {
+impl Default for WrittenSpace {
     fn default() -> Self {
         Self { working: Mutex::new(()), known: Mutex::new(None), keeper: OnceLock::new() }
     }
 }
 
-pub(super) struct Known {
-    pub(super) parts: Parts,
+pub(super) struct KnownExtents {
+    pub(super) parts: ByteRanges,
     /// Nothing from here on was taken, or has content: there are zeros, or a hole.
     pub(super) used: u64,
     /// The length that the file is to have. It may be longer, ahead of need.
@@ -57,14 +57,14 @@ pub(super) struct Known {
     pub(super) is_full: bool,
 }
 
-impl Known {
-    fn new(parts: Parts, len: u64) -> Self {
+impl KnownExtents {
+    fn new(parts: ByteRanges, len: u64) -> Self {
         let used = parts.end();
         Self { parts, used, len, synced: 0, wanted: 0, is_full: false }
     }
 
     /// Takes whole pages, if they were written.
-    fn take(&mut self, pages: &Range<u64>) -> bool {
+    fn use_written(&mut self, pages: &Range<u64>) -> bool {
         let is_there = self.parts.has(pages);
         if is_there {
             self.used = self.used.max(pages.end);
@@ -75,13 +75,13 @@ impl Known {
 
 /// Ranges that neither overlap nor touch, by where they begin.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct ByteRanges {
     ranges: BTreeMap<u64, u64>,
     /// How much they are.
     pub(super) bytes: u64,
 }
 
-impl Parts {
+impl ByteRanges {
     fn insert(&mut self, range: Range<u64>) {
         if !range.is_empty() {
             self.bytes += range.end - range.start;
@@ -201,7 +201,7 @@ impl DiskFile {
             self.sync()?;
             found = look(self, &whole)?;
         }
-        *self.0.written.known.lock() = Some(Known::new(found.parts, whole.end));
+        *self.0.written.known.lock() = Some(KnownExtents::new(found.parts, whole.end));
         Ok(())
     }
 
@@ -213,10 +213,10 @@ impl DiskFile {
     /// [`io::ErrorKind::StorageFull`] and the like, and then the file has the space that it had, or less ahead of need;
     /// what the disk says, which is noted.
     pub(crate) fn take_written(&self, pages: &Range<u64>, most: u64) -> io::Result<bool> {
-        let Written { working, known, .. } = &self.0.written;
+        let WrittenSpace { working, known, .. } = &self.0.written;
         let touched = touched(pages.start, pages.end);
         // What was taken before, and what is taken of a hole, say nothing of the end.
-        let take = || known.lock().as_mut().map(|known| (known.used < touched.end, known.take(&touched)));
+        let take = || known.lock().as_mut().map(|known| (known.used < touched.end, known.use_written(&touched)));
         let Some((is_further, is_there)) = take() else { return Ok(false) };
         if !is_there {
             let _working = working.lock();
@@ -290,15 +290,15 @@ impl DiskFile {
 
     /// Notes that a range gets content. If it was not written before, this waits until nobody writes zeros.
     pub(super) fn has_content(&self, at: u64, len: u64) {
-        let Written { working, known, .. } = &self.0.written;
+        let WrittenSpace { working, known, .. } = &self.0.written;
         let pages = touched(at, at + len);
-        if known.lock().as_mut().is_none_or(|known| known.take(&pages)) {
+        if known.lock().as_mut().is_none_or(|known| known.use_written(&pages)) {
             return;
         }
         let _working = working.lock();
         if let Some(known) = known.lock().as_mut() {
             known.parts.add(pages.clone());
-            known.take(&pages);
+            known.use_written(&pages);
         }
     }
 
@@ -318,7 +318,7 @@ impl DiskFile {
 
     /// Changes the length by `resize`. Nothing is ahead of need then, and nobody writes there, until more is taken.
     pub(super) fn resized(&self, len: u64, resize: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let Written { working, known, .. } = &self.0.written;
+        let WrittenSpace { working, known, .. } = &self.0.written;
         let _working = working.lock();
         let end = len.next_multiple_of(PAGE);
         self.loses(&(end..u64::MAX));
@@ -336,13 +336,13 @@ impl DiskFile {
 /// What there is in a file.
 struct Look {
     /// What was written, or is about to be.
-    parts: Parts,
+    parts: ByteRanges,
     /// What has space, and was never written.
     never: Vec<Range<u64>>,
 }
 
 fn look(file: &DiskFile, whole: &Range<u64>) -> io::Result<Look> {
-    let mut look = Look { parts: Parts::default(), never: Vec::new() };
+    let mut look = Look { parts: ByteRanges::default(), never: Vec::new() };
     extents::each(file.as_file(), whole, |extent| {
         let bytes = extent.bytes.start..extent.bytes.end.min(whole.end);
         if extent.is_unwritten {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn parts_are_those_of_a_set_of_pages() {
-        let mut parts = Parts::default();
+        let mut parts = ByteRanges::default();
         let mut pages = [false; 40];
         let mut seed = 1u64;
         let mut next = |below: u64| {

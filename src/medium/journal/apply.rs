@@ -1,7 +1,7 @@
 //! Applying the log to the pool file: what checkpoints and the replay of an open do (J11).
 
 use super::disk::Disk;
-use super::frame::{Entry, entries};
+use super::frame::{LogEntry, entries};
 use super::log::Frames;
 use super::rule::{Rule, holds};
 use crate::error::{ErrorKind, Fault};
@@ -20,7 +20,7 @@ pub(super) fn each<F: Disk>(
     frames: &mut Frames<'_, F>,
     end: u64,
     len: u64,
-    mut each: impl FnMut(Entry, &[u8]) -> io::Result<()>,
+    mut each: impl FnMut(LogEntry, &[u8]) -> io::Result<()>,
 ) -> Result<(), Fault> {
     while frames.end().at < end {
         let Some(frame) = frames.next().map_err(Fault::io("read the log"))? else {
@@ -56,7 +56,7 @@ impl<'p, F: Disk> Patches<'p, F> {
     }
 
     /// Adds an entry, which replaces what earlier ones say about the same words.
-    pub(super) fn push(&mut self, entry: Entry, words: &[u8]) -> io::Result<()> {
+    pub(super) fn push(&mut self, entry: LogEntry, words: &[u8]) -> io::Result<()> {
         if self.words.len() + words.len() > AT_ONCE {
             self.write()?;
         }

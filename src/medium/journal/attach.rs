@@ -35,8 +35,8 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Opens the journal of a pool file that this process has locked, and of which nothing is mapped. The file then
-    /// shows what the pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
+    /// Opens the journal of a pool file that this process has locked and has not mapped. The file then shows what the
+    /// pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
     pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
         let (mut log, mut has_lost) = (find_log(path, true)?, false);

@@ -39,7 +39,7 @@ pub(super) fn is_missing(known: OnDisk, header: &Header, end: Mark) -> Option<Be
 /// epoch of such frames.
 pub(super) fn behind<F: Disk>(file: &F, header: &Header, end: Mark, cells: u64) -> io::Result<Option<(Beyond, u64)>> {
     let Header { region, start, .. } = *header;
-    // The frames of the sync behind the end say too little, those of the next one do not.
+    // The frames of the sync behind the end say too little; the frames of the next one do not.
     let most = 2 * cells * (ENTRY + HEAD) as u64;
     let len = (start.at + region.len).saturating_sub(end.at).min(most) / 8 * 8;
     let mut bytes = vec![0; len as usize];

@@ -2,7 +2,7 @@
 
 use super::apply::{Patches, each};
 use super::disk::Disk;
-use super::frame::{Body, ENTRY, Entry, HEAD, Mark, OnDisk, POSITIONS};
+use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
 use super::header::{self, Header, Region};
 use super::left::Recovered;
@@ -77,7 +77,7 @@ pub(crate) struct Engine<F, R> {
     vouching: AtomicU64,
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
-    counts: Counts,
+    counts: JournalCounts,
     threads: OnceLock<Threads>,
 }
 
@@ -135,7 +135,7 @@ struct Failure {
 
 /// Numbers since the pool was opened.
 #[derive(Default)]
-struct Counts {
+struct JournalCounts {
     syncs: AtomicU64,
     log: AtomicU64,
     pool: AtomicU64,
@@ -214,7 +214,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             no_ring: Mutex::new(None),
             threads: OnceLock::new(),
             gate: AtomicU64::new(0),
-            counts: Counts::default(),
+            counts: JournalCounts::default(),
             sequence: AtomicU64::new(header.sequence),
             vouched: AtomicU64::new(end.position),
             vouching: AtomicU64::new(0),
@@ -269,7 +269,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
     }
 
-    /// Gives back the space of pages of which the log names nothing, if an open would not look at what came before.
+    /// Gives back the space of pages that the log does not name, if an open would not look at what came before.
     fn punch_released(&self) -> Result<(), Fault> {
         let mut failed = None;
         let header = self.header.lock();
@@ -305,13 +305,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // Nearly always one line.
         while from < end {
             let to = ((from | (LINE - 1)) + 1).min(end);
-            self.append(Entry::new(from, (to - from) / 8), &load);
+            self.append(LogEntry::new(from, (to - from) / 8), &load);
             from = to;
         }
     }
 
     #[inline]
-    fn append(&self, entry: Entry, load: &impl Fn(u64) -> u64) {
+    fn append(&self, entry: LogEntry, load: &impl Fn(u64) -> u64) {
         match self.ring.append(entry, load) {
             Appended::Filled(position) if self.ring.ends_part(position) => self.part_is_full(),
             Appended::Filled(_) | Appended::Dropped => {}
@@ -344,9 +344,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     #[cold]
     #[inline(never)]
-    fn fill_later(&self, position: u64, entry: Entry, load: &impl Fn(u64) -> u64) {
+    fn fill_later(&self, position: u64, entry: LogEntry, load: &impl Fn(u64) -> u64) {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
-        // The cells of the positions up to here are those of threads that wait for nothing but room, or for nothing.
+        // The threads that own the positions up to here wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
         let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
         // After a failure, a thread with an earlier position finds the same room, or less (J13). Without one, a leader
@@ -410,13 +410,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.lead_until(|| self.ring.synced() >= next, || self.ring.next(), replaces)
     }
 
-    /// The error because of which nothing is acknowledged, if there is one.
+    /// The error that keeps everything from being acknowledged, if there is one.
     #[inline]
     pub(crate) fn check_acknowledged(&self) -> io::Result<()> {
         if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
     }
 
-    /// The error because of which a kill would lose what was flushed, if there is one.
+    /// The error that makes a kill lose what was flushed, if there is one.
     fn check_name(&self) -> io::Result<()> {
         let gate = self.gate.load(Ordering::Acquire);
         if gate & (NO_LOG | NO_RING) == 0 {
@@ -645,7 +645,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             return Ok(());
         }
         let (behind, end) = (header::REGION + region, header::REGION + len);
-        // In pieces, each of which a sync of others may have to wait for.
+        // In pieces: a sync of others may have to wait for one of them.
         for from in (behind..end).step_by(ZEROS as usize) {
             if let Err(error) = open::zero(&self.log, from, end.min(from + ZEROS)) {
                 if holds(Rule::GrownWrite) && !is_room_missing(&error) {
@@ -710,7 +710,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let alone = self.syncing.lock();
         self.check().map_err(Fault::io("go on"))?;
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
-        // Nobody would find what it has; unless the pool is gone itself, of which nobody expects anything.
+        // Nobody would find what it has; unless the pool itself is gone: then nobody looks for anything.
         if self.log.is_gone() && !self.pool.is_gone() {
             self.gate.fetch_or(NO_LOG, Ordering::AcqRel);
         }
@@ -780,7 +780,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             lead.body.clear();
             let mut position = lead.end.position;
             while position < goal.min(lead.end.position + most) {
-                match engine.ring.take(position, || engine.len(), &mut lead.body) {
+                match engine.ring.append_to(position, || engine.len(), &mut lead.body) {
                     Content::Damaged if holes == Holes::Wait => return Err(damaged_cell()),
                     Content::Filled => {}
                     _ if holes == Holes::Wait && holds(Rule::Holes) => break,

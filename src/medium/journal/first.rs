@@ -11,7 +11,7 @@
 
 use super::apply::{Patches, damaged};
 use super::disk::Disk;
-use super::frame::{Body, Entry, entries};
+use super::frame::{Body, LogEntry, entries};
 use super::header::Header;
 use super::left::reading;
 use super::log::Frames;
@@ -41,13 +41,13 @@ pub(super) fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> io::Result<Option<Head
 
 /// Whose a ring is: what it begins with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Owner {
+pub(super) struct FirstRingOwner {
     pub(super) uuid: [u64; 2],
     pub(super) epoch: u64,
     pub(super) id: Identity,
 }
 
-impl Owner {
+impl FirstRingOwner {
     /// Whose the ring in these words is, if it says so.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
         let (cells, head) =
@@ -61,9 +61,11 @@ impl Owner {
     }
 }
 
-/// The epoch of a ring in these words; 0 if it is not that of a log with this header.
+/// The epoch of a ring in these words; 0 if the ring does not belong to a log with this header.
 pub(super) fn epoch(words: &[AtomicU64], header: &Header, id: Identity) -> u64 {
-    Owner::read(words).filter(|owner| owner.uuid == header.uuid && owner.id == id).map_or(0, |owner| owner.epoch)
+    FirstRingOwner::read(words)
+        .filter(|owner| owner.uuid == header.uuid && owner.id == id)
+        .map_or(0, |owner| owner.epoch)
 }
 
 /// Calls `store` for each word that the pool file lacks, in order. Returns the end of the positions.
@@ -72,7 +74,7 @@ fn each<F: Disk>(
     log: &F,
     header: &Header,
     ring: Option<&[AtomicU64]>,
-    mut store: impl FnMut(Entry, &[u8]) -> Result<(), Fault>,
+    mut store: impl FnMut(LogEntry, &[u8]) -> Result<(), Fault>,
 ) -> Result<u64, Fault> {
     let len = pool.len().map_err(Fault::io("inspect"))?;
     let mut apply = |body: &[u8]| {
@@ -154,7 +156,7 @@ pub(super) fn settle<F: Disk>(
 
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
-    use super::super::frame::{Form, Mark};
+    use super::super::frame::{LogForm, Mark};
     use super::super::header::{Epoch, REGION};
     use super::super::sim::{Fate, SimDisk};
     use super::*;
@@ -188,7 +190,7 @@ mod tests {
         let (pool, log) = (SimDisk::new(&fate, LEN), SimDisk::new(&fate, REGION + REGION_LEN));
         let life = Epoch { epoch: 2, nonce: 0, seat: None, boot: 0 };
         let new = Header::new(UUID, REGION_LEN, 3, 77);
-        let header = Header { form: Form::First, life, ..new };
+        let header = Header { form: LogForm::First, life, ..new };
         log.write(0, &header.encode_first()).unwrap();
         let mut mark = Mark::default();
         for i in 0..3 {

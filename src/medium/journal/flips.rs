@@ -58,7 +58,7 @@ impl Machine {
                 Ok((ring, Seat { in_memory: false, number: 0 }))
             })
         });
-        opened.map(|(engine, _)| engine).map_err(|fault| fault.of("it").to_string())
+        opened.map(|(engine, _)| engine).map_err(|fault| fault.in_pool("it").to_string())
     }
 
     /// How many changes the pool file shows; `None` if it shows no moment that there was.
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Two lives, the second of which ends so. Returns what there is then, and how many changes must be found.
+/// Two lives; `end` ends the second one. Returns what there is then, and how many changes must be found.
 fn lives(seed: u64, end: End) -> (Machine, u64, Range<u64>) {
     alone();
     let (fate, mut random) = (Arc::new(Fate::endless()), Random(seed));

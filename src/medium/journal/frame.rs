@@ -11,13 +11,13 @@ use std::ops::Range;
 
 /// The words that one flush names of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     at: u64,
     /// From 1 to 8.
     count: u64,
 }
 
-impl Entry {
+impl LogEntry {
     /// The `count` words from offset `at` on, which are in one line.
     #[inline]
     pub(super) fn new(at: u64, count: u64) -> Self {
@@ -62,14 +62,14 @@ pub(super) struct Mark {
 
 /// Which form a log has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LogForm {
     /// That of builds before this one, which is read and given up.
     First,
     /// That which is written.
     Second,
 }
 
-impl Form {
+impl LogForm {
     /// Bytes of a frame before its body.
     pub(super) fn head(self) -> usize {
         match self {
@@ -111,7 +111,7 @@ impl Body {
     /// Adds an entry, as a ring has it. What names no words of one line of a pool of `len` bytes is left out: it is
     /// damage, and would be damage of the log.
     pub(super) fn push(&mut self, entry: u64, len: u64, words: impl Iterator<Item = u64>) {
-        if let Some(known) = Entry::decode(entry, len) {
+        if let Some(known) = LogEntry::decode(entry, len) {
             self.bytes.extend_from_slice(&entry.to_le_bytes());
             words.take(known.count as usize).for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
         }
@@ -149,7 +149,7 @@ impl Body {
 /// What the head of a frame says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
-    form: Form,
+    form: LogForm,
     pub(super) mark: Mark,
     pub(super) positions: u32,
     /// Bytes of the body.
@@ -160,12 +160,12 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// From the first bytes of a frame, of which there are as many as its form has.
-    pub(super) fn decode(bytes: &[u8], form: Form) -> Self {
+    /// From the first bytes of a frame, as many as its form has.
+    pub(super) fn decode(bytes: &[u8], form: LogForm) -> Self {
         let word = |i: usize| word(&bytes[i * 8..]);
         let known = match form {
-            Form::First => OnDisk::default(),
-            Form::Second => OnDisk { synced: word(4), sequence: word(5) },
+            LogForm::First => OnDisk::default(),
+            LogForm::Second => OnDisk { synced: word(4), sequence: word(5) },
         };
         Self {
             form,
@@ -216,14 +216,14 @@ impl<'f> Frame<'f> {
 
 /// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. `None` stands for what is no
 /// entry, and is the last item.
-pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Option<(Entry, &[u8])>> {
+pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Option<(LogEntry, &[u8])>> {
     std::iter::from_fn(move || {
         if body.is_empty() {
             return None;
         }
         let next = (|| {
             let (head, rest) = body.split_at_checked(8)?;
-            let entry = Entry::decode(word(head), len)?;
+            let entry = LogEntry::decode(word(head), len)?;
             let (words, rest) = rest.split_at_checked(entry.count as usize * 8)?;
             Some(((entry, words), rest))
         })();

@@ -1,4 +1,4 @@
-//! What a ring begins with: four sectors, the last of which is free.
+//! What a ring begins with: four sectors. The last one is free.
 //!
 //! ```text
 //! 0        whose it is: "BRISRNG2" | uuid | uuid | salt | epoch | nonce | nonce before | boot | cells | seat | CRC-32
@@ -11,7 +11,7 @@
 
 use super::frame::OnDisk;
 use super::header::{Epoch, Header, Seat};
-use super::ring::{self, Memory, Sum};
+use super::ring::{self, KeyedSum, Memory};
 use super::sealed::{seal, unseal};
 use crate::sync::{AtomicU64, Ordering, fence};
 use std::io;
@@ -29,7 +29,7 @@ const FAILED: usize = if cfg!(bristlecone_loom) { 12 } else { 128 };
 
 /// Whose a ring is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct RingOwner {
     pub(super) uuid: [u64; 2],
     pub(super) salt: u64,
     pub(super) epoch: u64,
@@ -53,7 +53,7 @@ pub(super) enum Belongs {
     OtherTime,
 }
 
-impl Owner {
+impl RingOwner {
     /// Whose the ring in these words is, if it says so.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
         let cells = ring::cells(words.len());
@@ -69,7 +69,7 @@ impl Owner {
     }
 
     /// Whose the ring of an epoch is that comes after a header.
-    pub(super) fn of(before: &Header, life: Epoch) -> Self {
+    pub(super) fn following(before: &Header, life: Epoch) -> Self {
         let Header { uuid, salt, life: Epoch { nonce, .. }, .. } = *before;
         Self { uuid, salt, epoch: life.epoch, nonce: life.nonce, before: nonce, boot: life.boot, seat: life.seat }
     }
@@ -123,7 +123,7 @@ pub(super) fn write_through<R: Memory>(memory: &R) -> io::Result<()> {
 pub(super) fn begin<R: Memory>(memory: &R, before: &Header, life: Epoch, position: u64) -> io::Result<()> {
     memory.bear_witness();
     note(memory.words(), before.salt, OnDisk { synced: position, sequence: before.sequence });
-    Owner::of(before, life).write(memory)
+    RingOwner::following(before, life).write(memory)
 }
 
 /// What is on the disk, at least, of the log with this salt; `None` if neither of the copies is whole.
@@ -137,7 +137,7 @@ pub(super) fn known(words: &[AtomicU64], salt: u64) -> Option<OnDisk> {
 }
 
 fn check(salt: u64, known: OnDisk) -> u64 {
-    Sum::new(salt, known.synced, known.sequence).check()
+    KeyedSum::new(salt, known.synced, known.sequence).check()
 }
 
 /// Says that the next process must not believe what the system shows of the files (J29).

@@ -11,7 +11,7 @@
 //! ```
 
 use super::disk::Disk;
-use super::frame::{Form, Mark};
+use super::frame::{LogForm, Mark};
 use super::sealed::{seal, unseal};
 use std::io;
 
@@ -93,7 +93,7 @@ pub(super) struct Epoch {
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) form: Form,
+    pub(super) form: LogForm,
     /// Each header has a higher one than the header before it.
     pub(super) sequence: u64,
     pub(super) uuid: [u64; 2],
@@ -115,7 +115,17 @@ impl Header {
     pub(super) fn new(uuid: [u64; 2], len: u64, number: u64, salt: u64) -> Self {
         let (from, start) = (Mark::default(), Mark::default());
         let life = Epoch { epoch: FIRST, nonce: salt, seat: None, boot: 0 };
-        Self { form: Form::Second, sequence: 1, uuid, life, from, start, region: Region { base: 0, len }, number, salt }
+        Self {
+            form: LogForm::Second,
+            sequence: 1,
+            uuid,
+            life,
+            from,
+            start,
+            region: Region { base: 0, len },
+            number,
+            salt,
+        }
     }
 
     /// The newer valid twin.
@@ -189,17 +199,17 @@ impl Header {
         let life = Epoch { epoch: words[4], nonce: words[13], seat: Seat::decode(words[14])?, boot: words[15] };
         // A build that knows more says here what an open must know.
         let is_known = words[16] == 0;
-        Self::of(MAGIC, Form::Second, &words, life).filter(|_| is_known)
+        Self::from_words(MAGIC, LogForm::Second, &words, life).filter(|_| is_known)
     }
 
     fn decode_first(bytes: &[u8; 112]) -> Option<Self> {
         let words: [u64; 14] = unseal(bytes)?;
         let life = Epoch { epoch: words[4], nonce: 0, seat: None, boot: 0 };
-        Self::of(MAGIC_FIRST, Form::First, &words, life)
+        Self::from_words(MAGIC_FIRST, LogForm::First, &words, life)
     }
 
     /// What the two forms have in common.
-    fn of(magic: u64, form: Form, words: &[u64], life: Epoch) -> Option<Self> {
+    fn from_words(magic: u64, form: LogForm, words: &[u64], life: Epoch) -> Option<Self> {
         let found = Self {
             form,
             sequence: words[1],

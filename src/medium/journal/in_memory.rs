@@ -9,7 +9,7 @@
 
 use super::beside::{id, user};
 use super::first;
-use super::head::Owner;
+use super::head::RingOwner;
 use super::ring;
 use super::shared::{CELLS, IN_MEMORY, SharedFile};
 use crate::medium::disk_file::{DiskFile, Role};
@@ -55,7 +55,7 @@ pub enum RingSays {
         /// Whether the boot is this one.
         is_this_boot: Option<bool>,
     },
-    /// It is no ring, that of another pool than its name says, or damaged.
+    /// It is no ring, or belongs to another pool than its name says, or is damaged.
     Other,
     /// This user may not read it.
     Unreadable,
@@ -63,7 +63,7 @@ pub enum RingSays {
 
 /// Why a ring was not removed.
 #[derive(Debug)]
-pub enum Kept {
+pub enum KeptRing {
     /// It is not what it was when it was looked at.
     Changed,
     /// A process has it open.
@@ -76,7 +76,7 @@ pub enum Kept {
     Io(io::Error),
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeptRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Changed => "it has changed meanwhile",
@@ -88,7 +88,7 @@ impl fmt::Display for Kept {
     }
 }
 
-impl From<io::Error> for Kept {
+impl From<io::Error> for KeptRing {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -155,11 +155,11 @@ impl RingInMemory {
     fn said(&self, memory: &SharedFile) -> RingSays {
         let words = memory.words();
         let (uuid, epoch, of) = match self.log {
-            Some(log) => match first::Owner::read(words) {
+            Some(log) => match first::FirstRingOwner::read(words) {
                 Some(owner) if owner.id.file == log => (owner.uuid, owner.epoch, owner.id.boot),
                 _ => return nothing_or_other(memory),
             },
-            None => match Owner::read(words) {
+            None => match RingOwner::read(words) {
                 Some(owner) => (owner.uuid, owner.epoch, owner.boot),
                 None => return nothing_or_other(memory),
             },
@@ -189,29 +189,29 @@ impl RingInMemory {
     /// # Errors
     ///
     /// Why it is still there.
-    pub fn remove(&self) -> Result<(), Kept> {
+    pub fn remove(&self) -> Result<(), KeptRing> {
         let file = open(&self.path).map_err(io::Error::from)?;
         let meta = file.metadata()?;
         if id(&meta) != self.id || meta.nlink() != 1 {
-            return Err(Kept::Changed);
+            return Err(KeptRing::Changed);
         }
         if ![meta.uid(), 0].contains(&user()) {
-            return Err(Kept::OfAnother);
+            return Err(KeptRing::OfAnother);
         }
         match flock(file.as_file(), FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Kept::InUse),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(KeptRing::InUse),
             locked => locked.map_err(io::Error::from)?,
         }
         // From here on, nobody opens it to write to it.
-        let lease = Lease::take(file.as_file())?;
+        let lease = FileLease::acquire(file.as_file())?;
         if self.read(&file, &meta)? != self.says {
-            return Err(Kept::Changed);
+            return Err(KeptRing::Changed);
         }
         if matches!(self.says, RingSays::Other | RingSays::Unreadable) {
-            return Err(Kept::NoRing);
+            return Err(KeptRing::NoRing);
         }
         if id(&std::fs::symlink_metadata(&self.path)?) != self.id {
-            return Err(Kept::Changed);
+            return Err(KeptRing::Changed);
         }
         std::fs::remove_file(&self.path)?;
         drop(lease);
@@ -221,10 +221,10 @@ impl RingInMemory {
 
 /// A promise of the system that no process has a file open to write to it: neither one that has mapped it, nor one that
 /// another container hides.
-struct Lease<'f>(&'f File);
+struct FileLease<'f>(&'f File);
 
-impl<'f> Lease<'f> {
-    fn take(file: &'f File) -> Result<Self, Kept> {
+impl<'f> FileLease<'f> {
+    fn acquire(file: &'f File) -> Result<Self, KeptRing> {
         const SET_SIGNAL: libc::c_int = 10;
         // If another process opens the file meanwhile, the system tells this one by a signal. This signal is ignored
         // unless it is asked for; the usual one would end the process.
@@ -238,13 +238,13 @@ impl<'f> Lease<'f> {
             return Ok(Self(file));
         }
         match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => Err(Kept::InUse),
+            error if error.kind() == io::ErrorKind::WouldBlock => Err(KeptRing::InUse),
             error => Err(error.into()),
         }
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for FileLease<'_> {
     fn drop(&mut self) {
         // SAFETY: the command takes a number.
         let _ = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };

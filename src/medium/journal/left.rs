@@ -3,7 +3,7 @@
 use super::damage::{Beyond, behind, is_missing};
 use super::disk::Disk;
 use super::frame::{Frame, Mark};
-use super::head::{Belongs, Owner, known};
+use super::head::{Belongs, RingOwner, known};
 use super::header::{Header, Seat};
 use super::log::Frames;
 use super::ring::{self, Content, Memory, content};
@@ -89,7 +89,7 @@ pub(super) struct Left {
     pub(super) next: u64,
     /// No frame of a later epoch is in the log.
     pub(super) epoch: u64,
-    /// Whether the ring is that of the epoch, so that its cells may count.
+    /// Whether the ring belongs to the epoch, so that its cells may count.
     pub(super) is_ring: bool,
     pub(super) recovered: Recovered,
 }
@@ -146,7 +146,7 @@ pub(super) fn survey<F: Disk, R: Memory>(
             count(words, (owner, path), terms, is_witnessed, &mut left)?;
         }
     }
-    // A ring whose pages are those of the last process says what was synced, and not less.
+    // A ring whose pages the last process left says what was synced, and not less.
     if beyond.is_none() && !is_witnessed || is_short {
         let frame = behind(log, header, end, cells).map_err(reading())?;
         if let Some((_, epoch)) = frame {
@@ -176,7 +176,7 @@ fn find_ring<'r, R: Memory>(
     header: &Header,
     (ring, path): (Option<&'r R>, &str),
     terms: Terms,
-) -> Result<Option<(&'r R, Owner, Belongs)>, Fault> {
+) -> Result<Option<(&'r R, RingOwner, Belongs)>, Fault> {
     let Some(seat) = header.life.seat.filter(|_| terms.recovery != Recovery::WithoutRing) else { return Ok(None) };
     let Some(ring) = ring else {
         let is_other_boot = terms.boot != header.life.boot || terms.boot == 0;
@@ -188,7 +188,7 @@ fn find_ring<'r, R: Memory>(
             Err(ErrorKind::RingLost { path: path.to_owned() }.into())
         };
     };
-    let Some(owner) = Owner::read(ring.words()) else {
+    let Some(owner) = RingOwner::read(ring.words()) else {
         return Err(unusable(path, "it does not say whose it is: it is damaged, or something else"));
     };
     match owner.belongs(header) {
@@ -203,7 +203,7 @@ fn find_ring<'r, R: Memory>(
 /// Counts the cells behind the end of the log, of the ring that is its own (J23).
 fn count(
     words: &[crate::sync::AtomicU64],
-    (owner, path): (Owner, &str),
+    (owner, path): (RingOwner, &str),
     terms: Terms,
     is_witnessed: bool,
     left: &mut Left,

@@ -57,7 +57,7 @@ pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settle
 pub(crate) use disk::Disk;
 pub use engine::JournalStat;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
-pub use in_memory::{Kept, RingInMemory, RingSays};
+pub use in_memory::{KeptRing, RingInMemory, RingSays};
 pub(crate) use left::Wanted;
 pub use left::{Recovered, Recovery, RingPlace};
 pub(crate) use marker::{MARKER, Marker};

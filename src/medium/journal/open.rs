@@ -4,7 +4,7 @@ use super::apply::damaged;
 use super::disk::Disk;
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, entries, word};
-use super::head::{self, Belongs, Owner, note_failed};
+use super::head::{self, Belongs, RingOwner, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
@@ -22,7 +22,7 @@ const PIECE: u64 = 1 << 20;
 pub(crate) fn create<F: Disk>(log: &F, uuid: [u64; 2], len: u64, salt: u64) -> io::Result<()> {
     zero(log, 0, REGION + len)?;
     log.sync()?;
-    // A header is what makes a log of a file. Its number is not that of an earlier log.
+    // A header is what makes a log of a file. No earlier log had its number.
     Header::new(uuid, len, salt >> 8, salt).write(log)?;
     log.sync()
 }
@@ -39,7 +39,8 @@ pub(super) fn seat<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Option<Seat>, Fau
 
 /// Whether a ring is the one that the log of the pool with this uuid asks for.
 pub(super) fn is_ring_of<F: Disk, R: Memory>(ring: &R, log: &F, uuid: [u64; 2]) -> bool {
-    let belongs = header(log, uuid).ok().zip(Owner::read(ring.words())).map(|(header, owner)| owner.belongs(&header));
+    let belongs =
+        header(log, uuid).ok().zip(RingOwner::read(ring.words())).map(|(header, owner)| owner.belongs(&header));
     matches!(belongs, Some(Belongs::Now | Belongs::Next))
 }
 
@@ -103,7 +104,7 @@ macro_rules! way_on {
     };
 }
 
-/// The header of a log, if it is that of the pool with this uuid.
+/// The header of a log, if it belongs to the pool with this uuid.
 fn header<F: Disk>(log: &F, uuid: [u64; 2]) -> Result<Header, Fault> {
     let header =
         Header::read(log).map_err(reading())?.ok_or_else(|| damaged(concat!("it has no valid header", way_on!())))?;

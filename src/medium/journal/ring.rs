@@ -8,7 +8,7 @@
 //!
 //! The invariants of cells, J1 to J5 and J22, are in `docs/journal.md`. What a ring begins with is in `head.rs`.
 
-use super::frame::{Body, Entry, OnDisk};
+use super::frame::{Body, LogEntry, OnDisk};
 use super::head;
 use super::header::Seat;
 use super::rule::{Rule, holds};
@@ -237,7 +237,7 @@ impl<R: Memory> Ring<R> {
 
     /// Appends words that the caller has stored.
     #[inline]
-    pub(super) fn append(&self, entry: Entry, load: impl Fn(u64) -> u64) -> Appended {
+    pub(super) fn append(&self, entry: LogEntry, load: impl Fn(u64) -> u64) -> Appended {
         // After the stores, before they are read again (J1).
         let position = self.next.fetch_add(1, Ordering::AcqRel);
         if position & CLOSED != 0 {
@@ -252,7 +252,7 @@ impl<R: Memory> Ring<R> {
 
     /// Fills the cell of a position that the caller has taken, and that is free.
     #[inline]
-    pub(super) fn fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
+    pub(super) fn fill(&self, position: u64, entry: LogEntry, load: impl Fn(u64) -> u64) {
         let Cells { memory, nonce } = self.now();
         let cell = cell(memory.words(), position & self.mask);
         // A cell that is half filled has a claim, not the tag of the position before.
@@ -261,7 +261,7 @@ impl<R: Memory> Ring<R> {
         }
         fence(Ordering::Release);
         let place = entry.encode();
-        let mut sum = Sum::new(*nonce, position, place);
+        let mut sum = KeyedSum::new(*nonce, position, place);
         cell[1].store(place, Ordering::Relaxed);
         for ((stored, at), &key) in cell[2..].iter().zip(entry.words()).zip(&KEYS) {
             let word = load(at);
@@ -273,7 +273,7 @@ impl<R: Memory> Ring<R> {
 
     /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The
     /// length is asked for after the entry is seen, which may lie in what the pool has just grown by.
-    pub(super) fn take(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> Content {
+    pub(super) fn append_to(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> Content {
         let Cells { memory, nonce } = self.now();
         let cell = cell(memory.words(), position & self.mask);
         match tagged(cell[0].load(Ordering::Acquire), position) {
@@ -290,7 +290,7 @@ impl<R: Memory> Ring<R> {
 
     /// Fills the cell of a position without an end, as a thread does that is killed meanwhile.
     #[cfg(test)]
-    pub(super) fn half_fill(&self, position: u64, entry: Entry, load: impl Fn(u64) -> u64) {
+    pub(super) fn half_fill(&self, position: u64, entry: LogEntry, load: impl Fn(u64) -> u64) {
         let memory = self.memory();
         let cell = cell(memory.words(), position & self.mask);
         if holds(Rule::Claim) {
@@ -375,17 +375,17 @@ fn is_right(cell: &[AtomicU64; CELL], nonce: u64, position: u64) -> bool {
 /// The check that the content of a cell should have; `None` if it says that it has more words than a cell.
 fn check_of(cell: &[AtomicU64; CELL], nonce: u64, position: u64) -> Option<u64> {
     let place = cell[1].load(Ordering::Relaxed);
-    let mut sum = Sum::new(nonce, position, place);
-    for (word, &key) in cell[2..].get(..Entry::count_of(place))?.iter().zip(&KEYS) {
+    let mut sum = KeyedSum::new(nonce, position, place);
+    for (word, &key) in cell[2..].get(..LogEntry::count_of(place))?.iter().zip(&KEYS) {
         sum.add(word.load(Ordering::Relaxed), key);
     }
     Some(sum.check())
 }
 
 /// A sum of words that are multiplied with keys: each change of a single bit changes the upper half.
-pub(super) struct Sum(u64);
+pub(super) struct KeyedSum(u64);
 
-impl Sum {
+impl KeyedSum {
     #[inline]
     pub(super) fn new(nonce: u64, position: u64, place: u64) -> Self {
         let mut sum = Self(nonce);
@@ -410,8 +410,8 @@ impl Sum {
 /// For each word of a cell, and for its position, and for `where`.
 const KEYS: [u64; 10] = keys();
 
-/// Odd numbers of which no multiple by a power of two is near to 0, so that the sum of a word with one bit more or less
-/// differs by more than the lower half holds.
+/// Odd numbers. None of their multiples by powers of two is near to 0, so that the sum of a word with one bit more or
+/// less differs by more than the lower half holds.
 const fn keys() -> [u64; 10] {
     let (mut keys, mut found, mut state) = ([0; 10], 0, 0u64);
     while found < keys.len() {
@@ -455,7 +455,7 @@ mod tests {
             let position = 5 + (count << 33);
             let ring = Ring::new(SimMemory::new(16), NONCE, position, position);
             let load = |at: u64| if count == 3 { 0 } else { at.wrapping_mul(0x1234_5678_9abc_def1) };
-            assert!(matches!(ring.append(Entry::new(64, count), load), Appended::Filled(_)));
+            assert!(matches!(ring.append(LogEntry::new(64, count), load), Appended::Filled(_)));
             let memory = ring.memory();
             let words = memory.words();
             let cell = cell(words, position % 16);

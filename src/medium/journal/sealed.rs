@@ -3,7 +3,7 @@
 
 use super::frame::word;
 
-/// The bytes of the words, the last of which becomes their checksum.
+/// The bytes of the words. The last word becomes their checksum.
 pub(super) fn seal<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));

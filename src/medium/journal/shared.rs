@@ -3,7 +3,7 @@
 
 use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
 use super::disk::Disk;
-use super::head::Owner;
+use super::head::RingOwner;
 use super::header::Seat;
 use super::ring::{Memory, cells, words};
 use crate::error::{ErrorKind, Fault};
@@ -67,7 +67,7 @@ impl SharedFile {
 
     /// Whether the words are a ring of the pool with this uuid, of whichever time.
     fn is_of(&self, uuid: [u64; 2]) -> bool {
-        Owner::read(self.words()).is_some_and(|owner| owner.uuid == uuid)
+        RingOwner::read(self.words()).is_some_and(|owner| owner.uuid == uuid)
     }
 }
 
@@ -119,10 +119,10 @@ impl RingFile {
             return Ok(None);
         }
         let shared = SharedFile::new(&file, count, write).map_err(Fault::io("map the ring"))?;
-        Ok(Some(Self::of(shared, home, seat)))
+        Ok(Some(Self::from_file(shared, home, seat)))
     }
 
-    fn of(shared: SharedFile, home: &Home, seat: Seat) -> Self {
+    fn from_file(shared: SharedFile, home: &Home, seat: Seat) -> Self {
         Self { shared, home: home.clone(), seat, process: Process::this() }
     }
 
@@ -197,9 +197,10 @@ impl RingFile {
             _ => error,
         })?;
         shared.map.populate()?;
-        let ring = Self::of(shared, home, seat);
+        let ring = Self::from_file(shared, home, seat);
         // Before anything else is in it: cut from here on, it is known again.
-        Owner { uuid: home.uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0, seat: Some(seat) }.write(&ring)?;
+        RingOwner { uuid: home.uuid, salt: 0, epoch: 0, nonce: 0, before: 0, boot: 0, seat: Some(seat) }
+            .write(&ring)?;
         Ok(ring)
     }
 
@@ -321,7 +322,7 @@ impl Drop for RingFile {
     }
 }
 
-/// Writes the holes of a ring, of which nothing is needed any more.
+/// Writes the holes of a ring that is not needed any more.
 fn fill(file: &DiskFile) -> io::Result<()> {
     let meta = file.metadata()?;
     if meta.blocks() * 512 >= meta.len() {

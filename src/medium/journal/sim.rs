@@ -1,7 +1,7 @@
 //! A disk that can be cut, for the checks of the journal: sectors of what was not synced are kept or lost one by one.
 
 use super::disk::Disk;
-use super::head::Owner;
+use super::head::RingOwner;
 use super::header::Seat;
 use super::ring::Memory;
 use crate::random::Random;
@@ -89,7 +89,7 @@ impl SimFile {
     }
 
     /// Keeps some of what is pending: of each sector, what was written up to some moment; and the length, or not.
-    fn settle(&mut self, random: &mut Random) {
+    fn keep_some(&mut self, random: &mut Random) {
         let all = random.below(4);
         if self.durable.len() < self.cached.len() && random.one_in(2) {
             self.durable.resize(self.cached.len(), 0);
@@ -160,7 +160,7 @@ impl SimDisk {
     /// The machine loses its power.
     pub(super) fn lose_power(&self, random: &mut Random) {
         let mut file = self.file.lock();
-        file.settle(random);
+        file.keep_some(random);
         file.cached = file.durable.clone();
     }
 
@@ -302,7 +302,7 @@ impl SimDisk {
         self.fate.failing_sync.store(failing.saturating_sub(1), Ordering::Relaxed);
         if failing == 1 {
             // The system forgets that it has something to write, and shows it as before.
-            file.settle(&mut Random(self.fate.seed.load(Ordering::Relaxed)));
+            file.keep_some(&mut Random(self.fate.seed.load(Ordering::Relaxed)));
             return Err(io::Error::other("the disk has failed"));
         }
         let SimFile { durable, cached, pending } = &mut *file;
@@ -461,7 +461,7 @@ impl Memory for SimMemory {
     fn another(&self) -> io::Result<(Self, Seat)> {
         let Self { words, disk, .. } = self.blank();
         let (named, fate) = (Arc::clone(&self.named), Arc::clone(&self.fate));
-        let seat = Owner::read(&self.words).and_then(|owner| owner.seat).ok_or(io::ErrorKind::NotFound)?;
+        let seat = RingOwner::read(&self.words).and_then(|owner| owner.seat).ok_or(io::ErrorKind::NotFound)?;
         Ok((Self { words, disk, named, fate }, seat))
     }
 

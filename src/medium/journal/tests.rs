@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::engine::Holes;
-use super::frame::Entry;
+use super::frame::LogEntry;
 use super::header::Seat;
 use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
@@ -120,14 +120,14 @@ impl World {
         let nonce = self.random.next();
         let opening = Opening { terms: Terms { boot: self.boot, recovery }, nonce, path: "a ring".to_owned() };
         let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
-        let is_there = super::head::Owner::read(super::ring::Memory::words(&ring)).is_some() || !self.in_memory;
+        let is_there = super::head::RingOwner::read(super::ring::Memory::words(&ring)).is_some() || !self.in_memory;
         let left = (is_there && !self.is_lost).then(|| ring.clone());
         open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, |_| Ok((ring, seat)))
     }
 
     /// Finds the ring that the process has left.
     fn look_for_ring(&mut self) {
-        let is_new = |ring: &SimMemory| super::head::Owner::read(super::ring::Memory::words(ring)).is_none();
+        let is_new = |ring: &SimMemory| super::head::RingOwner::read(super::ring::Memory::words(ring)).is_none();
         // A ring in memory is removed at the close, and any other one may be.
         if self.is_closed && (self.in_memory || self.random.one_in(2)) {
             self.ring = SimMemory::new(CELLS);
@@ -178,7 +178,7 @@ impl World {
             Ok(engine) => engine,
             // Its process was killed, or its disk failed.
             Err(fault) if matches!(fault.kind(), ErrorKind::Io { .. }) => return,
-            Err(fault) => panic!("{}", fault.of("it")),
+            Err(fault) => panic!("{}", fault.in_pool("it")),
         };
         (self.has_gap, self.is_taken_out) = (false, false);
         let words: Vec<AtomicU64> = self.shown().into_iter().map(AtomicU64::new).collect();
@@ -217,7 +217,7 @@ impl World {
                         self.has_gap = true;
                         if self.random.one_in(2) {
                             // While it fills the cell, or before.
-                            let entry = Entry::new(line * 64, 1 + self.random.below(8).min(LEN / 8 - line * 8 - 1));
+                            let entry = LogEntry::new(line * 64, 1 + self.random.below(8).min(LEN / 8 - line * 8 - 1));
                             engine.ring.half_fill(position, entry, |_| 77);
                         }
                         self.tail(&engine, &words, None);
@@ -232,9 +232,9 @@ impl World {
                     let goal = engine.ring.next();
                     let _ = engine.lead(|leading| leading.write_out(goal, Holes::Wait));
                     // The system may write the cell back meanwhile.
-                    engine.ring.half_fill(position, Entry::new(line * 64, 1), load);
+                    engine.ring.half_fill(position, LogEntry::new(line * 64, 1), load);
                     engine.ring.memory().write_back(&mut self.random);
-                    engine.ring.fill(position, Entry::new(line * 64, 1), load);
+                    engine.ring.fill(position, LogEntry::new(line * 64, 1), load);
                     failed |= engine.is_failed();
                 }
                 _ => {
@@ -287,7 +287,7 @@ impl World {
         stored
     }
 
-    /// One of a few lines, none of which the marker has.
+    /// One of a few lines outside the marker.
     fn line(&mut self) -> u64 {
         [0, 1, 15, 32, 33, 63, 64, 65, 127, 128, 190, 199][self.random.below(12) as usize]
     }
@@ -399,7 +399,7 @@ fn page(seed: u64) -> u32 {
         world.lose_power();
     }
     world.fate.left.store(u64::MAX, Ordering::Relaxed);
-    let _engine = world.open().unwrap_or_else(|fault| panic!("seed {seed}: {}", fault.of("it")));
+    let _engine = world.open().unwrap_or_else(|fault| panic!("seed {seed}: {}", fault.in_pool("it")));
     let shown = world.shown();
     let says = shown[SAYS as usize / 8];
     let is_there = |at: u64| shown[at as usize / 8] == says;
@@ -419,7 +419,7 @@ fn has_grown(seed: u64, is_synced: bool) -> bool {
     const WORD: u64 = LEN + 4096;
     alone();
     let mut world = World::new(seed);
-    let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.of("it")));
+    let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.in_pool("it")));
     super::disk::Disk::write(&world.pool, LEN, &[0; 8192]).unwrap();
     let sync = || if is_synced { super::disk::Disk::sync(&world.pool) } else { Ok(()) };
     engine.resize(LEN + 8192, sync).unwrap();
@@ -441,12 +441,12 @@ fn a_length_is_on_the_disk_before_the_log_names_what_is_in_it() {
     assert!((0..100).any(|seed| !has_grown(seed, false)), "nothing is found without the sync");
 }
 
-/// A log that grows, a page that is given back, and a close, on disks of which one write, sync or cut fails, and
-/// nothing after it. Whether that has closed the journal, how many of them there were, and how long the log became.
+/// A log that grows, a page that is given back, and a close, on disks that fail one write, sync or cut, and nothing
+/// after it. Whether that has closed the journal, how many of them there were, and how long the log became.
 fn on_broken_disks(number: u64) -> (bool, u64, u64) {
     alone();
     let mut world = World::new(1);
-    let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.of("it")));
+    let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.in_pool("it")));
     let before = world.fate.done.load(Ordering::Relaxed);
     world.fate.failing.store(if number > 0 { before + number } else { 0 }, Ordering::Relaxed);
     for round in 0..4 {
@@ -497,7 +497,7 @@ fn growth(seed: u64) {
     }
     world.lose_power();
     world.fate.left.store(u64::MAX, Ordering::Relaxed);
-    world.open().unwrap_or_else(|fault| panic!("seed {seed}: {}", fault.of("it")));
+    world.open().unwrap_or_else(|fault| panic!("seed {seed}: {}", fault.in_pool("it")));
 }
 
 #[test]
@@ -549,7 +549,7 @@ fn hostile_bytes_are_an_error_or_a_state() {
                 let known = super::frame::OnDisk::default();
                 let frame = body.frame(mark, positions, 1, known, seed.wrapping_mul(99)).to_vec();
                 super::disk::Disk::write(&world.log, super::header::REGION + mark.at, &frame).unwrap();
-                mark = super::frame::Head::decode(&frame, super::frame::Form::Second).end();
+                mark = super::frame::Head::decode(&frame, super::frame::LogForm::Second).end();
             }
         } else {
             world.life(20, u64::MAX, 0);

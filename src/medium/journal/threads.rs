@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const THREADS: u64 = 4;
-/// Keys of which each has a sum to which all threads add.
+/// Keys. Each has a sum to which all threads add.
 const SUMS: u64 = 3;
 
 fn open(path: &Path, mode: Journal, recovery: Recovery) -> Pool {

@@ -5,7 +5,7 @@
 //! sector that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
 use super::engine::{Engine, Holes};
-use super::head::Owner;
+use super::head::RingOwner;
 use super::header::Seat;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
@@ -35,8 +35,7 @@ const UUID: [u64; 2] = [7, 8];
 const FEW: u64 = 16;
 const MANY: u64 = 64;
 const REGION: u64 = 8192;
-/// The sizes of pools and of their segments: as those of other checks, and with segments of which whole pages are given
-/// back.
+/// The sizes of pools and of their segments: as in other checks, and with segments that give back whole pages back.
 const SMALL: (u64, u64) = (POOL, 1024);
 const PAGES: (u64, u64) = (POOL + (72 << 10), 4096);
 
@@ -242,7 +241,7 @@ impl Machine {
         let fate = Arc::new(Fate::endless());
         let (pool, log) = (self.pool.copy(&fate), self.log.copy(&fate));
         let found = self.ring.found();
-        let is_lost = found.as_ref().is_none_or(|ring| self.is_lost && Owner::read(ring.words()).is_none());
+        let is_lost = found.as_ref().is_none_or(|ring| self.is_lost && RingOwner::read(ring.words()).is_none());
         let ring = found.map_or_else(|| self.ring.blank(), |found| found.copy());
         Self { fate, pool, log, ring, is_lost, boot: self.boot }
     }
@@ -273,7 +272,7 @@ impl Machine {
             Marker::read(&self.pool).map_err(|error| error.to_string())?.ok_or_else(|| "no marker".to_owned())?;
         if marker.settled {
             // It needs neither a log nor a ring. A log gets its name when it is whole.
-            marker.confirm(&self.pool).map_err(|fault| fault.of("the pool").to_string())?;
+            marker.confirm(&self.pool).map_err(|fault| fault.in_pool("the pool").to_string())?;
             let log = SimDisk::new(&Arc::new(Fate::endless()), 0);
             // Each log has a salt of its own.
             open::create(&log, UUID, REGION, self.log.hash()).map_err(|error| error.to_string())?;
@@ -289,7 +288,7 @@ impl Machine {
         let renew = |_| Ok((ring, Seat { in_memory: false, number: 0 }));
         let engine = open::fitting(&self.pool, &self.log, marker)
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
-        let (engine, _) = engine.map_err(|fault| fault.of("the journal"))?;
+        let (engine, _) = engine.map_err(|fault| fault.in_pool("the journal"))?;
         let engine = Arc::new(engine);
         let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
@@ -586,7 +585,7 @@ fn short(tree_type: &TreeType, every: usize) -> impl Iterator<Item = (History, u
     cases.map(|(seed, history)| (history, 1, seed % 3 == 0, seed as u64, (seed as u64 % 4).saturating_sub(1)))
 }
 
-/// Random histories, of which the last few operations are cut.
+/// Random histories. A cut comes in one of the last few operations.
 fn random(tree_type: &TreeType, seeds: std::ops::Range<u64>) -> impl Iterator<Item = (History, usize, bool, u64, u64)> {
     let tree_type = *tree_type;
     seeds.map(move |seed| {

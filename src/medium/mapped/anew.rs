@@ -3,7 +3,7 @@
 //! After the disk has failed, the system may show what the disk does not have, and a later sync succeeds without
 //! writing it. It writes a new file, though: all of it is new.
 
-use super::file::{self, Locked, Mapping};
+use super::file::{self, LockedFile, Mapping};
 use super::{Mapped, sync_name};
 use crate::error::Fault;
 use crate::medium::disk_file::DiskFile;
@@ -45,7 +45,7 @@ impl Mapped {
         let new = new.map_err(Fault::io("create a copy of"))?;
         let made = || {
             // Locked before it has its name, so that nobody else finds it there.
-            let new = Locked::new(new, Mapping::Write)?;
+            let new = LockedFile::new(new, Mapping::Write)?;
             belongs_as(new.as_file(), old.as_file()).map_err(Fault::io("give its owner to the copy of"))?;
             copy(&old, &new, len).map_err(Fault::space(len, len))?;
             new.sync_with_length().map_err(Fault::io("sync the copy of"))?;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// No more parts of one file than this.
 const MOST: usize = 8192;
 
-/// No more parts of all files: each takes two mappings, of which a process may have some 65,000 (`vm.max_map_count`).
-/// The rest of the process keeps half of them: without any, its next allocation or thread would end it.
+/// No more parts of all files: each takes two mappings, and a process may have some 65,000 (`vm.max_map_count`). The
+/// rest of the process keeps half of them: without any, its next allocation or thread would end it.
 const MOST_OF_ALL: usize = 16_384;
 
 /// How many parts there are of all files.

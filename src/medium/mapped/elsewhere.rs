@@ -1,8 +1,8 @@
 //! What systems other than Linux do with a mapping: it has its final length from the open on, and no space is taken or
 //! given back. The names are those of `linux.rs`, in the same order.
 
-use super::file::Locked;
-use super::{Made, Mapped, Mapping, Reach};
+use super::file::LockedFile;
+use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::journal::Marker;
 use crate::medium::{Domain, Medium};
@@ -20,7 +20,7 @@ pub(super) const REACH: u64 = 0;
 pub(super) struct System;
 
 impl System {
-    pub(super) fn of(_file: &Locked) -> Self {
+    pub(super) fn of(_file: &LockedFile) -> Self {
         Self
     }
 }
@@ -31,7 +31,7 @@ pub(super) fn len_to_create(len: u64, reach: Reach) -> u64 {
 }
 
 /// The length with which a file that is there is mapped.
-pub(super) fn len_to_map(file: &Locked, mapping: Mapping, reach: Reach) -> Result<u64, Fault> {
+pub(super) fn len_to_map(file: &LockedFile, mapping: Mapping, reach: Reach) -> Result<u64, Fault> {
     let len = file.metadata().map_err(Fault::io("inspect"))?.len();
     if mapping != Mapping::Write || reach.most <= len {
         return Ok(len);
@@ -41,7 +41,7 @@ pub(super) fn len_to_map(file: &Locked, mapping: Mapping, reach: Reach) -> Resul
 }
 
 /// The marker of a file, if it has one.
-pub(super) fn marker(file: &Locked, _mapping: Mapping) -> Result<Option<Marker>, Fault> {
+pub(super) fn marker(file: &LockedFile, _mapping: Mapping) -> Result<Option<Marker>, Fault> {
     Marker::read(&**file).map_err(Fault::io("read"))
 }
 
@@ -57,7 +57,7 @@ pub(in crate::medium) fn detect(_file: &File, _writable: bool) -> Domain {
 
 impl Mapping {
     /// Maps a file of `len` bytes, which stays as long as it is.
-    pub(super) fn map(self, file: &File, len: u64, _reach: Reach, has_journal: bool) -> io::Result<Made> {
+    pub(super) fn map(self, file: &File, len: u64, _reach: Reach, has_journal: bool) -> io::Result<NewMapping> {
         let bytes = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let mut options = memmap2::MmapOptions::new();
         options.len(bytes).no_reserve_swap();
@@ -69,7 +69,7 @@ impl Mapping {
             unsafe { options.map_copy(file) }?.into()
         };
         let base = NonNull::new(map.as_mut_ptr().cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Made { map, base, len, reach: len, domain: Domain::Process })
+        Ok(NewMapping { map, base, len, reach: len, domain: Domain::Process })
     }
 }
 

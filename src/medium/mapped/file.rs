@@ -27,7 +27,7 @@ pub enum Mapping {
 }
 
 /// A file under a lock, which goes with it.
-pub(super) struct Locked {
+pub(super) struct LockedFile {
     file: DiskFile,
     /// The process that took the lock.
     process: Process,
@@ -35,7 +35,7 @@ pub(super) struct Locked {
     writer: Process,
 }
 
-impl Locked {
+impl LockedFile {
     pub(super) fn new(file: File, mapping: Mapping) -> Result<Self, Fault> {
         lock(&file, mapping)?;
         let writer = if mapping == Mapping::Read { Process::none() } else { Process::this() };
@@ -55,7 +55,7 @@ impl Locked {
     }
 }
 
-impl Deref for Locked {
+impl Deref for LockedFile {
     type Target = DiskFile;
 
     fn deref(&self) -> &DiskFile {
@@ -63,7 +63,7 @@ impl Deref for Locked {
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         // Closing the file alone is not enough: children of other threads, between fork and exec, still hold it. And in
         // such a child the lock is the parent's: unlocking takes it from all that share it, closing does not.
@@ -93,7 +93,7 @@ impl Remains {
     }
 
     /// Removes the file, unless the creation is complete, or another process's.
-    pub(super) fn remove(&self, file: &Locked) {
+    pub(super) fn remove(&self, file: &LockedFile) {
         if self.born.get().is_some() || !file.is_own() {
             return;
         }
@@ -115,7 +115,7 @@ pub(super) fn create(
     in_place: bool,
     birth: u64,
     unborn: impl Fn(&[u8]) -> bool,
-) -> Result<(Locked, Remains), Fault> {
+) -> Result<(LockedFile, Remains), Fault> {
     let (file, new) = named(path)?;
     if regular(path, file.as_file())? != 0 && !unborn(&head(file.as_file(), birth).map_err(Fault::io("read"))?) {
         return Err(ErrorKind::NotAPool { found: "a file with other content" }.into());
@@ -139,7 +139,7 @@ pub(super) fn create(
 }
 
 /// The file that a path names, locked, and whether this process created it.
-fn named(path: &Path) -> Result<(Locked, bool), Fault> {
+fn named(path: &Path) -> Result<(LockedFile, bool), Fault> {
     loop {
         let (file, new) = match opening(Mapping::Write).create_new(true).open(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -155,7 +155,7 @@ fn named(path: &Path) -> Result<(Locked, bool), Fault> {
         };
         let file = file.map_err(|e| refused(path, "create", e))?;
         regular(path, &file)?;
-        let file = Locked::new(file, Mapping::Write)?;
+        let file = LockedFile::new(file, Mapping::Write)?;
         // Another process whose creation failed may have removed the file before it gave up the lock.
         if is_at(path, file.as_file()) {
             return Ok((file, new));
@@ -207,7 +207,7 @@ fn sync_directory(directory: &Path, file: &Path) -> io::Result<()> {
 }
 
 /// Opens an existing file, and locks it.
-pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
+pub(super) fn open(path: &Path, mapping: Mapping) -> Result<LockedFile, Fault> {
     regular_at(path)?;
     let file = opening(mapping).open(path).map_err(|e| refused(path, "open", e))?;
     regular(path, &file)?;
@@ -218,7 +218,7 @@ pub(super) fn open(path: &Path, mapping: Mapping) -> Result<Locked, Fault> {
                    read the pool";
         return Err(ErrorKind::ReadOnly { why }.into());
     }
-    let file = Locked::new(file, mapping)?;
+    let file = LockedFile::new(file, mapping)?;
     if !is_at(path, file.as_file()) {
         // A failed creation removed the file before it released the lock.
         return Err(ErrorKind::NotFound.into());

@@ -2,9 +2,9 @@
 //! of `elsewhere.rs`, in the same order; what only this system needs follows at the end.
 
 use super::covered::Covered;
-use super::file::{self, Locked};
-use super::pages::{self, HUGE_PAGE, How, MADV_COLLAPSE};
-use super::{Made, Mapped, Mapping, Reach};
+use super::file::{self, LockedFile};
+use super::pages::{self, HUGE_PAGE, MADV_COLLAPSE, MapMode};
+use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::disk_file;
 use crate::medium::journal::{Disk, Marker};
@@ -27,8 +27,8 @@ pub(super) const REACH: u64 = 64 << 30;
 
 /// What the system needs to know of a mapping.
 pub(super) struct System {
-    /// Held by a thread that changes the length. No other lock is taken meanwhile, but for those of the journal, whose
-    /// holders wait for no lock of a pool.
+    /// Held by a thread that changes the length. No other lock is taken meanwhile, but for the journal's, whose holders
+    /// wait for no lock of a pool.
     growing: Mutex<()>,
     /// What was given back of a file in memory.
     pub(super) covered: Covered,
@@ -37,7 +37,7 @@ pub(super) struct System {
 }
 
 impl System {
-    pub(super) fn of(file: &Locked) -> Self {
+    pub(super) fn of(file: &LockedFile) -> Self {
         let in_memory = rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC);
         Self { growing: Mutex::new(()), covered: Covered::default(), in_memory }
     }
@@ -49,12 +49,12 @@ pub(super) fn len_to_create(len: u64, _reach: Reach) -> u64 {
 }
 
 /// The length with which a file that is there is mapped.
-pub(super) fn len_to_map(file: &Locked, _mapping: Mapping, _reach: Reach) -> Result<u64, Fault> {
+pub(super) fn len_to_map(file: &LockedFile, _mapping: Mapping, _reach: Reach) -> Result<u64, Fault> {
     Ok(file.metadata().map_err(Fault::io("inspect"))?.len())
 }
 
 /// The marker of a file as the disk has it, if it has one.
-pub(super) fn marker(file: &Locked, mapping: Mapping) -> Result<Option<Marker>, Fault> {
+pub(super) fn marker(file: &LockedFile, mapping: Mapping) -> Result<Option<Marker>, Fault> {
     let marker = Marker::read(&**file).map_err(Fault::io("read"))?;
     if marker.is_none() || mapping != Mapping::Write {
         return Ok(marker);
@@ -76,26 +76,26 @@ pub(in crate::medium) fn boot() -> u64 {
 
 /// The domain of a mapping of this file; the file is not read, and may be empty.
 pub(in crate::medium) fn detect(file: &File, writable: bool) -> Domain {
-    let is_direct = How::synchronous(writable).check(file, 0, LINE as usize).is_ok();
+    let is_direct = MapMode::synchronous(writable).check(file, 0, LINE as usize).is_ok();
     if is_direct { pages::domain() } else { Domain::Process }
 }
 
 impl Mapping {
     /// Maps a file of `len` bytes such that it may grow as far as `reach` says, if the system has so many addresses.
-    pub(super) fn map(self, file: &File, len: u64, reach: Reach, has_journal: bool) -> io::Result<Made> {
+    pub(super) fn map(self, file: &File, len: u64, reach: Reach, has_journal: bool) -> io::Result<NewMapping> {
         let bytes = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let writable = self == Self::Write && !has_journal;
-        let is_direct = How::synchronous(writable).check(file, 0, bytes).is_ok();
+        let is_direct = MapMode::synchronous(writable).check(file, 0, bytes).is_ok();
         let domain = if is_direct { pages::domain() } else { Domain::Process };
         let how = match (writable, is_direct) {
-            (true, true) => How::Synchronous,
-            (true, false) => How::Shared,
-            (false, _) => How::Private,
+            (true, true) => MapMode::Synchronous,
+            (true, false) => MapMode::Shared,
+            (false, _) => MapMode::Private,
         };
         let reach = reach.of_file(len, self == Self::Read);
         let map = pages::FileMap::growing(file, bytes, reach, how)?;
         let base = NonNull::new(map.start().cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Made { map, base, len, reach: reach.most, domain })
+        Ok(NewMapping { map, base, len, reach: reach.most, domain })
     }
 }
 
@@ -240,7 +240,7 @@ impl Mapped {
         if self.journal.is_none() && (self.system.in_memory || self.mapping != Mapping::Write) {
             self.map.prefer_huge(&whole);
         } else if self.journal.is_none() {
-            // The space first: a huge page of which the file has only a part cannot be stored to if the disk is full.
+            // The space first: a huge page that the file has only in part cannot be stored to if the disk is full.
             if self.file.allocate(whole.start, whole.end - whole.start).unwrap_or(false) {
                 self.map.cache_huge(self.file.as_file(), &whole);
             }

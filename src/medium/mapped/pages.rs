@@ -2,7 +2,7 @@
 //! that.
 
 use super::Reach;
-use super::places::Place;
+use super::places::AddressPlace;
 use crate::addresses::{self, SetAside};
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
@@ -22,7 +22,7 @@ pub(super) const MADV_COLLAPSE: i32 = 25;
 
 /// How a file is mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum MapMode {
     /// All stores reach the file, and its metadata are durable without `msync`. Only where the file system has direct
     /// access.
     Synchronous,
@@ -35,7 +35,7 @@ pub(super) enum How {
     Private,
 }
 
-impl How {
+impl MapMode {
     pub(super) fn synchronous(writable: bool) -> Self {
         if writable { Self::Synchronous } else { Self::SynchronousToRead }
     }
@@ -69,7 +69,7 @@ impl How {
 /// [`places`](super::places)): it never moves, and one address is enough to find all words.
 pub(in crate::medium) struct FileMap {
     start: *mut c_void,
-    how: How,
+    how: MapMode,
     /// Bytes from `start` on that are reserved or mapped, in whole pages.
     reserved: AtomicUsize,
     /// Bytes from `start` on that are mapped, in whole pages.
@@ -80,13 +80,13 @@ pub(in crate::medium) struct FileMap {
     most: u64,
     /// The place where it begins, unless the system chose the address, and those at which it did not fit. They are free
     /// when the addresses are.
-    _places: Vec<Place>,
+    _places: Vec<AddressPlace>,
 }
 
 impl FileMap {
     /// Maps the first `len` bytes of a file for reading, and for writing if that is wanted.
     pub(in crate::medium) fn new(file: &File, len: usize, writable: bool) -> io::Result<Self> {
-        let map = Self::growing(file, len, Reach::from(0), if writable { How::Shared } else { How::Private })?;
+        let map = Self::growing(file, len, Reach::from(0), if writable { MapMode::Shared } else { MapMode::Private })?;
         map.prefer_huge(&(0..len as u64));
         Ok(map)
     }
@@ -97,7 +97,7 @@ impl FileMap {
     /// # Errors
     ///
     /// [`io::ErrorKind::OutOfMemory`] if there are no addresses; any error of the system.
-    pub(super) fn growing(file: &File, len: usize, reach: Reach, how: How) -> io::Result<Self> {
+    pub(super) fn growing(file: &File, len: usize, reach: Reach, how: MapMode) -> io::Result<Self> {
         // First: if it failed on the reserved addresses, these might be another thread's by then.
         how.check(file, 0, len).map_err(addresses::refused)?;
         let whole = len.checked_next_multiple_of(page()).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -291,7 +291,7 @@ impl FileMap {
     /// page where one word of it is stored, and of the next one: so it is for files in memory, and for what is used as
     /// a whole.
     pub(super) fn prefer_huge(&self, range: &std::ops::Range<u64>) {
-        if let Some(start) = self.part(range).filter(|_| matches!(self.how, How::Shared | How::Private)) {
+        if let Some(start) = self.part(range).filter(|_| matches!(self.how, MapMode::Shared | MapMode::Private)) {
             // SAFETY: exactly what is mapped; the advice changes no content.
             let _ = unsafe { madvise(start, (range.end - range.start) as usize, Advice::LinuxHugepage) };
         }
@@ -303,14 +303,14 @@ impl FileMap {
     /// Through another mapping: what asks for huge pages once asks for them as long as it is mapped, also when a part
     /// of them was given back.
     pub(super) fn cache_huge(&self, file: &File, range: &std::ops::Range<u64>) {
-        if self.how != How::Shared {
+        if self.how != MapMode::Shared {
             return;
         }
         let (protection, flags) = self.how.flags();
         let len = (range.end - range.start) as usize;
         // SAFETY: a new mapping where nothing is: the kernel chooses the address.
         let Ok(start) = (unsafe { mmap(null_mut(), len, protection, flags, file, range.start) }) else { return };
-        // Read in any order: else the system reads the next huge page, too, of which only a part may have space.
+        // Read in any order: else the system reads the next huge page, too, and that may have space only in part.
         let advise = |at: usize, len: usize, advice| {
             // SAFETY: whole pages of the mapping made above; no advice here changes a content.
             unsafe { madvise(start.wrapping_byte_add(at), len, advice) }
@@ -332,7 +332,7 @@ impl FileMap {
         range: &std::ops::Range<u64>,
         write: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let Some(start) = self.part(range).filter(|_| self.how == How::Shared) else { return Ok(()) };
+        let Some(start) = self.part(range).filter(|_| self.how == MapMode::Shared) else { return Ok(()) };
         let (at, len) = (range.start, range.end - range.start);
         // SAFETY: whole pages of a shared mapping: the next access finds the file's page again.
         let _ = unsafe { madvise(start, len as usize, Advice::LinuxDontNeed) };
@@ -410,7 +410,7 @@ fn whole_pages(bytes: u64) -> Option<usize> {
 
 /// Reserves addresses for a mapping of `least` bytes, in whole pages, and for its growth. They begin where huge pages
 /// fit, if there is room for one. Returns how many bytes there are, and the places.
-fn reserve(least: usize, reach: Reach) -> io::Result<(*mut c_void, usize, Vec<Place>)> {
+fn reserve(least: usize, reach: Reach) -> io::Result<(*mut c_void, usize, Vec<AddressPlace>)> {
     let refused = addresses::refused;
     let certain = whole_pages(reach.certain).ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?.max(least);
     let mut places = Vec::new();
@@ -421,7 +421,7 @@ fn reserve(least: usize, reach: Reach) -> io::Result<(*mut c_void, usize, Vec<Pl
     let likely = with(reach.likely).unwrap_or(certain).max(certain);
     // Where many places are taken by mappings that have grown, the system may have a better one.
     const TRIES: usize = 16;
-    while let Some(place) = Place::take().filter(|_| places.len() < TRIES) {
+    while let Some(place) = AddressPlace::next_free().filter(|_| places.len() < TRIES) {
         let start = std::ptr::without_provenance_mut(place.address());
         places.push(place);
         // Less where another mapping is near: this one may still grow up to that.

@@ -17,11 +17,11 @@ static TAKEN: [AtomicU64; 1 << (BITS - 6)] = [const { AtomicU64::new(0) }; 1 << 
 
 /// A place, which is no other mapping's as long as this lives.
 #[derive(Debug)]
-pub(super) struct Place(u32);
+pub(super) struct AddressPlace(u32);
 
-impl Place {
+impl AddressPlace {
     /// The next place that nobody has. `None` if there is none, or if the processor tells too few addresses apart.
-    pub(super) fn take() -> Option<Self> {
+    pub(super) fn next_free() -> Option<Self> {
         // The checkers that watch all memory have addresses of their own.
         if cfg!(bristlecone_watched) || addresses::all() < 1 << 39 {
             return None;
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AddressPlace {
     fn drop(&mut self) {
         TAKEN[self.0 as usize / 64].fetch_and(!(1 << (self.0 % 64)), Ordering::Relaxed);
     }
@@ -64,18 +64,18 @@ mod tests {
 
     #[test]
     fn places_are_far_from_each_other() {
-        let places: Vec<Place> = std::iter::from_fn(Place::take).take(256).collect();
+        let places: Vec<AddressPlace> = std::iter::from_fn(AddressPlace::next_free).take(256).collect();
         if places.is_empty() {
             return;
         }
         let all = addresses::all() as usize;
-        let mut starts: Vec<usize> = places.iter().map(Place::address).collect();
+        let mut starts: Vec<usize> = places.iter().map(AddressPlace::address).collect();
         starts.sort_unstable();
         assert!(starts.iter().all(|&start| (start as u64).is_multiple_of(HUGE_PAGE)));
         assert!(starts[0] >= all / 4 && starts[255] < all / 8 * 5);
         // Other tests have places, too.
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= (all / 8 * 3) >> 10), "{starts:x?}");
         drop(places);
-        assert!(Place::take().unwrap().0 < 512);
+        assert!(AddressPlace::next_free().unwrap().0 < 512);
     }
 }

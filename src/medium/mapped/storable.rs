@@ -1,9 +1,9 @@
 //! Stores to what was reserved that cannot run out of space.
 //!
 //! A file system takes the space of the whole *folio* of its cache in which a page lies, when the page is stored to. A
-//! folio may be as long as a huge page, of which the file has a part only: the rest is a hole. Then the disk may be too
-//! full for a store to what was reserved, and the system ends the process with a signal. The first read makes a folio:
-//! an access to the mapping, or that of another program that copies the file. So:
+//! folio may be as long as a huge page, and the file may have only a part of it: the rest is a hole. Then the disk may
+//! be too full for a store to what was reserved, and the system ends the process with a signal. The first read makes a
+//! folio: an access to the mapping, or that of another program that copies the file. So:
 //!
 //! - What was reserved is stored to, in a way that reports errors, before it counts as reserved.
 //! - A folio that lies partly in a reserved range and partly in a hole has one of the two ends of that range. The pages

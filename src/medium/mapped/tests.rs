@@ -61,7 +61,7 @@ fn existing(path: &Path, mapping: Mapping) -> Mapped {
 
 fn recovered(path: &Path, mapping: Mapping, recovery: Recovery) -> Mapped {
     let wanted = Wanted { recovery, ..Wanted::default() };
-    Mapped::existing_with(path, mapping, REACH, wanted).unwrap_or_else(|fault| panic!("{}", fault.of("words")))
+    Mapped::existing_with(path, mapping, REACH, wanted).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))
 }
 
 /// Stores a word such that it is there after a kill.
@@ -625,7 +625,7 @@ fn a_growth_on_a_full_disk_changes_nothing() {
 
 /// Whether mappings get places behind which there is room.
 fn has_places() -> bool {
-    places::Place::take().is_some()
+    places::AddressPlace::next_free().is_some()
 }
 
 #[test]
@@ -646,7 +646,7 @@ fn many_mappings_leave_each_other_addresses() {
                 made.adopt_journal(&path, UUID).unwrap_or_else(|_| panic!("no marker"));
             }
             drop(made);
-            Mapped::existing(&path, Mapping::Write, TIB).unwrap_or_else(|fault| panic!("{}", fault.of("words")))
+            Mapped::existing(&path, Mapping::Write, TIB).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))
         };
         let all: Vec<Mapped> = (0..if has_journal { 160 } else { 400 }).map(open).collect();
         assert!(!has_places() || status("VmSize:") - before < TIB / 8, "{} addresses", status("VmSize:") - before);
@@ -672,7 +672,7 @@ fn many_mappings_leave_each_other_addresses() {
 #[test]
 fn opens_without_places() {
     let Some(path) = child() else { return };
-    let places: Vec<places::Place> = std::iter::from_fn(places::Place::take).collect();
+    let places: Vec<places::AddressPlace> = std::iter::from_fn(places::AddressPlace::next_free).collect();
     assert!(!has_places());
     let before = status("VmSize:");
     let all: Vec<Mapped> = (0..3)

@@ -38,7 +38,7 @@ impl Meta {
     }
 
     #[inline]
-    pub(in crate::node) fn of(word: u64) -> Self {
+    pub(in crate::node) fn from_word(word: u64) -> Self {
         Self { skip: (word >> 16) as u16 as usize, len: (word >> 32) as usize }
     }
 }
@@ -47,17 +47,17 @@ impl Meta {
 impl<M: Medium> BlockAt<'_, M> {
     #[inline]
     pub(in crate::node) fn meta(self) -> Meta {
-        Meta::of(self.load(META))
+        Meta::from_word(self.load(META))
     }
 
     /// The record of the fence key of a leaf; 0 if it has none.
-    pub(crate) fn fence_record(self) -> u64 {
+    pub(crate) fn low_record(self) -> u64 {
         if self.meta().len > INLINE { self.load(FENCE) } else { 0 }
     }
 
     /// Checks the record of the fence key of a leaf, if it has one.
-    pub(crate) fn check_fence(self) -> Result<(), Broken> {
-        let record = self.fence_record();
+    pub(crate) fn check_low(self) -> Result<(), Broken> {
+        let record = self.low_record();
         if record == 0 {
             return Ok(());
         }
@@ -71,10 +71,10 @@ impl<M: Medium> BlockAt<'_, M> {
 
     /// Applies `read` to the fence key of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
     #[inline]
-    pub(crate) fn with_fence<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn with_low<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         let len = self.meta().len;
         if len > INLINE {
-            return read(&self.long_fence());
+            return read(&self.long_low());
         }
         let mut words = [[0; 8]; INLINE / 8];
         for (i, word) in words[..len.div_ceil(8)].iter_mut().enumerate() {
@@ -84,20 +84,20 @@ impl<M: Medium> BlockAt<'_, M> {
     }
 
     #[cold]
-    fn long_fence(self) -> Vec<u8> {
+    fn long_low(self) -> Vec<u8> {
         self.pool.read_record(self.load(FENCE)).unwrap_or_default()
     }
 
     /// The fence key of a leaf.
-    pub(in crate::node) fn fence_key(self) -> Vec<u8> {
-        self.with_fence(<[u8]>::to_vec)
+    pub(in crate::node) fn low_key(self) -> Vec<u8> {
+        self.with_low(<[u8]>::to_vec)
     }
 
     /// The head of a key in a leaf: the eight bytes behind the first `skip`. It is 0 for keys below all that share
     /// these first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys
     /// come into the leaf later.
     pub(in crate::node) fn head(self, skip: usize, key: &[u8]) -> u64 {
-        self.with_fence(|fence| match fence.get(..skip) {
+        self.with_low(|fence| match fence.get(..skip) {
             Some(prefix) => head(key, prefix),
             // Damage.
             None => crate::byte_key::head(key, skip),
@@ -164,6 +164,6 @@ mod tests {
     #[test]
     fn the_word_of_the_header_is_read_back() {
         let meta = Meta { skip: 65_535, len: 65_537 };
-        assert_eq!(Meta::of(meta.word()), meta);
+        assert_eq!(Meta::from_word(meta.word()), meta);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct KeyLen {
 }
 
 impl KeyLen {
-    pub(crate) fn of(len: usize) -> Self {
+    pub(crate) fn for_len(len: usize) -> Self {
         let byte = |i: usize| (len >> (7 * i) & 0x7f) as u8;
         match len {
             0..0x80 => Self { bytes: [byte(0), 0, 0], len: 1 },
@@ -92,7 +92,7 @@ impl KeyLen {
 
 /// Where key and value are in the bytes of a record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts {
+pub(crate) struct RecordParts {
     /// Where the key begins, and its length.
     pub(crate) key: (u64, u64),
     /// Where the value begins, and its length.
@@ -104,12 +104,12 @@ impl<M: Medium> Access<'_, M> {
     /// Where key and value of the record at `at` are.
     // Scans call it for each entry, and the result is too long for registers.
     #[inline(always)]
-    pub(crate) fn parts(self, at: u64) -> Result<Parts, Broken> {
+    pub(crate) fn parts(self, at: u64) -> Result<RecordParts, Broken> {
         let len = self.record_len(at)?;
         // A record has at least one word behind its header.
         let (key, from) = KeyLen::read(self.m.load(at + HEADER).to_ne_bytes());
         match len.checked_sub(from + key) {
-            Some(value) => Ok(Parts { key: (from, key), value: (from + key, value) }),
+            Some(value) => Ok(RecordParts { key: (from, key), value: (from + key, value) }),
             None => Err(Broken::new(at, "V2: a key longer than its record")),
         }
     }
@@ -117,7 +117,7 @@ impl<M: Medium> Access<'_, M> {
     /// Whether the key of the record is this one.
     #[inline]
     pub(crate) fn has_key(self, at: u64, key: &[u8]) -> bool {
-        let Ok(Parts { key: (from, len), .. }) = self.parts(at) else { return false };
+        let Ok(RecordParts { key: (from, len), .. }) = self.parts(at) else { return false };
         if len != key.len() as u64 {
             return false;
         }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn lengths_of_keys_are_read_back() {
         for len in (0..70_000).step_by(if cfg!(miri) { 97 } else { 1 }).chain([1 << 20]) {
-            let stored = KeyLen::of(len);
+            let stored = KeyLen::for_len(len);
             let mut bytes = [0xff; 8];
             bytes[..stored.as_bytes().len()].copy_from_slice(stored.as_bytes());
             assert_eq!(KeyLen::read(bytes), (len as u64, stored.as_bytes().len() as u64), "{len}");

@@ -20,12 +20,12 @@ use crate::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::deferred::{Defer, Deferred};
-use crate::node::fingerprints::{Slots, each};
-use crate::node::layout::{Checked, Layout, New, Policy};
+use crate::node::fingerprints::{SlotSet, each};
+use crate::node::layout::{Checked, Layout, NewNode, Policy};
 use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted;
-use crate::node::{BlockAt, ByteFence, ByteSpan, ByteStrings, Entry, NEXT, Node, NodeAt, PER_LINE, SLOT};
+use crate::node::{BlockAt, ByteSpan, ByteStrings, Entry, NEXT, NewByteLow, Node, NodeAt, PER_LINE, SLOT};
 use access::{LAYOUT, META};
 use entry::{home, print, record, tag};
 pub(crate) use range::ByteRange;
@@ -74,7 +74,7 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
 
     /// An empty slot for a key with this tag. `empty` has at least one slot.
     #[inline]
-    fn choose(empty: Slots, tag: u64) -> usize {
+    fn choose(empty: SlotSet, tag: u64) -> usize {
         // With a damaged shadow there may be no empty slot: then any slot will do.
         nearest(empty, 0b1111 << (home(tag, Self::LINES) * PER_LINE)).min(SLOTS - 1)
     }
@@ -188,7 +188,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         sort::sorted(*node, &pairs, used, keys, out)
     }
 
-    fn fill(node: NodeAt<'_, Self, impl Medium>, New { low, next, entries, zeroed, .. }: New<'_, ByteStrings>) {
+    fn fill(node: NodeAt<'_, Self, impl Medium>, NewNode { low, next, entries, zeroed, .. }: NewNode<'_, ByteStrings>) {
         node.hints.clear();
         node.store(NEXT, next);
         low.words().into_iter().zip((META..).step_by(8)).for_each(|(word, at)| node.store(at, word));
@@ -237,13 +237,13 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
 
     fn check(node: BlockAt<'_, impl Medium>, range: ByteRange, report: &mut dyn FnMut(Broken)) -> Option<Checked> {
         let pool = node.pool;
-        let (low, skip) = (node.fence_key(), range.skip());
+        let (low, skip) = (node.low_key(), range.skip());
         if low.len() < skip {
             report(node.broken(META, "N3: a fence key shorter than what heads skip"));
             return None;
         }
         let next = Some(node.load(NEXT)).filter(|&next| next != 0 && pool.is_leaf(next));
-        let high = next.map(|next| node.other(next).fence_key());
+        let high = next.map(|next| node.other(next).low_key());
         let (mut entries, mut beyond) = (Vec::<(Vec<u8>, Entry)>::new(), Vec::new());
         for (slot, (head, reference)) in Self::stored(node) {
             let here = node.at + reference_at(slot);
@@ -286,7 +286,7 @@ impl<const SLOTS: usize> SplitInPlace for ByteLeaf<SLOTS> {
         unsorted::flush_lines(*node, lines << 1, Step::NodePrefill);
     }
 
-    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, _border: &ByteFence, moved: &[Entry]) {
+    fn truncate_after_split(node: NodeAt<'_, Self, impl Medium>, _border: &NewByteLow, moved: &[Entry]) {
         let lines = Self::empty(node, moved);
         if lines != 0 {
             unsorted::flush_lines(*node, lines << 1, Step::ByteForget);

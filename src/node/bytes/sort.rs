@@ -4,7 +4,7 @@ use super::entry::record;
 use crate::arch::simd;
 use crate::medium::Medium;
 use crate::node::ByteSpan;
-use crate::node::fingerprints::{Slots, each};
+use crate::node::fingerprints::{SlotSet, each};
 use crate::node::unsorted::Pairs;
 use crate::node::{BlockAt, Entry};
 use crate::pool::access::Access;
@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 pub(super) fn sorted(
     node: BlockAt<'_, impl Medium>,
     pairs: &Pairs,
-    used: Slots,
+    used: SlotSet,
     keys: ByteSpan<'_>,
     out: &mut Vec<Entry>,
 ) -> usize {

@@ -71,7 +71,7 @@ impl ByteEdges {
 
 /// The fence key of a new leaf, and how many bytes of keys its heads skip: at most as many as the fence key has.
 #[derive(Debug, Clone, Default)]
-pub struct ByteFence {
+pub struct NewByteLow {
     pub(crate) key: Vec<u8>,
     pub(crate) skip: usize,
 }
@@ -79,14 +79,14 @@ pub struct ByteFence {
 /// A fence key that is ready to be stored: with its record if it does not fit into the header, or else 0.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteLow<'l> {
-    pub(in crate::node) fence: &'l ByteFence,
+    pub(in crate::node) fence: &'l NewByteLow,
     pub(in crate::node) record: u64,
 }
 
 impl ByteLow<'_> {
     /// The words of the header behind `next`.
     pub(in crate::node) fn words(self) -> [u64; 7] {
-        let ByteFence { key, skip } = self.fence;
+        let NewByteLow { key, skip } = self.fence;
         let mut bytes = [[0; 8]; INLINE / 8];
         if self.record == 0 {
             bytes.as_flattened_mut()[..key.len()].copy_from_slice(key);
@@ -108,7 +108,7 @@ const SKIP_MAX: usize = u16::MAX as usize;
 /// these bytes new keys will need.
 const SLACK: usize = 3;
 
-impl ByteFence {
+impl NewByteLow {
     /// A fence key between `left` and the first of these keys, which ascend and are greater than `left`. Heads skip as
     /// few bytes as make them differ, so that keys which come later are likely to begin with the same bytes.
     pub(crate) fn between(left: &[u8], keys: &[impl AsRef<[u8]>]) -> Self {
@@ -149,8 +149,8 @@ impl Keys for ByteStrings {
     type Owned = Vec<u8>;
     type Ref<'k> = ByteKey<'k>;
     type Span<'k> = ByteSpan<'k>;
-    type Fence = ByteFence;
-    type Low<'l> = ByteLow<'l>;
+    type NewLow = NewByteLow;
+    type StoredLow<'l> = ByteLow<'l>;
     type Range = ByteRange;
     type Edges = ByteEdges;
 
@@ -191,26 +191,26 @@ impl Keys for ByteStrings {
         less + entries[less..not_greater].partition_point(before)
     }
 
-    fn border(
+    fn split_low(
         node: BlockAt<'_, impl Medium>,
         range: ByteRange,
         mixed: bool,
         entries: &mut [Entry],
         cut: usize,
-    ) -> ByteFence {
+    ) -> NewByteLow {
         let (left, right) = (entries[cut - 1].0, entries[cut].0);
-        // The greatest head may be that of a key which does not begin with the bytes that are skipped.
+        // The key with the greatest head may not begin with the bytes that are skipped.
         if !mixed && right != u64::MAX && entries[cut - 1..].is_sorted_by(|one, next| one.0 < next.0) {
             // The first byte in which the heads differ is greater in `right`, so it is not padding: it is in the key,
             // and so are those before it.
             let differ = (left ^ right).leading_zeros() as usize / 8;
-            let mut key = node.with_fence(|fence| fence[..range.skip().min(fence.len())].to_vec());
+            let mut key = node.with_low(|fence| fence[..range.skip().min(fence.len())].to_vec());
             key.extend_from_slice(&right.to_be_bytes()[..=differ]);
-            return ByteFence { key, skip: range.skip() };
+            return NewByteLow { key, skip: range.skip() };
         }
         let pool = node.pool;
         let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| pool.key_of(record(entry.1))).collect();
-        let fence = ByteFence::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
+        let fence = NewByteLow::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
         for (entry, key) in entries[cut..].iter_mut().zip(&keys) {
             entry.0 = fence.head(key);
         }
@@ -244,51 +244,51 @@ impl Keys for ByteStrings {
         next: impl FnOnce() -> Result<Option<u64>, Broken>,
         key: ByteKey<'_>,
     ) -> Result<Side, Broken> {
-        match node.with_fence(|fence| key.order_of(fence)) {
+        match node.with_low(|fence| key.order_of(fence)) {
             Ordering::Greater => return Ok(Side::Left),
             Ordering::Equal => return Ok(Side::Within),
             Ordering::Less => {}
         }
         let Some(next) = next()? else { return Ok(Side::Within) };
-        Ok(match node.other(next).with_fence(|fence| key.order_of(fence)) {
+        Ok(match node.other(next).with_low(|fence| key.order_of(fence)) {
             Ordering::Greater => Side::Within,
             Ordering::Less | Ordering::Equal => Side::Right,
         })
     }
 
     fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool {
-        right.with_fence(|right| left.with_fence(|left| left < right))
+        right.with_low(|right| left.with_low(|left| left < right))
     }
 
     fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> ByteRange {
         let Meta { skip, len } = node.meta();
-        let high = next.map(|next| node.other(next).fence_key());
-        let uniform = node.with_fence(|low| shared(low, high.as_deref())) >= skip;
+        let high = next.map(|next| node.other(next).low_key());
+        let uniform = node.with_low(|low| shared(low, high.as_deref())) >= skip;
         ByteRange::new(skip, len == 0, next.is_none(), uniform)
     }
 
-    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
+    fn separator(node: BlockAt<'_, impl Medium>) -> u64 {
         if node.meta().len == 0 { 0 } else { node.at }
     }
 
     fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(ByteKey<'_>) -> R) -> R {
-        read(ByteKey::before(&node.fence_key()))
+        read(ByteKey::before(&node.low_key()))
     }
 
-    fn below(node: BlockAt<'_, impl Medium>, range: ByteRange, border: &ByteFence) -> ByteRange {
-        let uniform = node.with_fence(|low| shared(low, Some(&border.key))) >= range.skip();
+    fn below(node: BlockAt<'_, impl Medium>, range: ByteRange, border: &NewByteLow) -> ByteRange {
+        let uniform = node.with_low(|low| shared(low, Some(&border.key))) >= range.skip();
         ByteRange::new(range.skip(), range.is_first(), false, uniform).lagging(true)
     }
 
-    fn above(pool: Access<'_, impl Medium>, range: ByteRange, next: Option<u64>, border: &ByteFence) -> ByteRange {
-        let high = next.map(|next| pool.block(next).fence_key());
+    fn above(pool: Access<'_, impl Medium>, range: ByteRange, next: Option<u64>, border: &NewByteLow) -> ByteRange {
+        let high = next.map(|next| pool.block(next).low_key());
         let uniform = shared(&border.key, high.as_deref()) >= border.skip;
         ByteRange::new(border.skip, false, next.is_none(), uniform).lagging(range.lags())
     }
 
     fn joined(node: BlockAt<'_, impl Medium>, range: ByteRange, right: ByteRange, next: Option<u64>) -> ByteRange {
-        let high = next.map(|next| node.other(next).fence_key());
-        let uniform = node.with_fence(|low| shared(low, high.as_deref())) >= range.skip();
+        let high = next.map(|next| node.other(next).low_key());
+        let uniform = node.with_low(|low| shared(low, high.as_deref())) >= range.skip();
         ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
     }
 
@@ -298,7 +298,7 @@ impl Keys for ByteStrings {
     }
 
     fn note_edges(node: BlockAt<'_, impl Medium>, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
-        node.with_fence(|fence| fence.clone_into(&mut edges.low));
+        node.with_low(|fence| fence.clone_into(&mut edges.low));
         // Damage is for `head` to find.
         edges.skip = Some(node.meta().skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
         let (mut start, mut mask) = ([0; 8], [0; 8]);
@@ -307,7 +307,7 @@ impl Keys for ByteStrings {
         }
         (edges.start, edges.mask) = (u64::from_ne_bytes(start), u64::from_ne_bytes(mask));
         if node.pool.is_leaf(next) {
-            node.other(next).with_fence(|fence| fence.clone_into(edges.high.get_or_insert_default()));
+            node.other(next).with_low(|fence| fence.clone_into(edges.high.get_or_insert_default()));
         } else {
             edges.high = None;
         }
@@ -337,14 +337,14 @@ impl Keys for ByteStrings {
         moved(value, copy)
     }
 
-    fn fence_of(node: BlockAt<'_, impl Medium>, range: ByteRange) -> ByteFence {
-        ByteFence { key: node.fence_key(), skip: range.skip() }
+    fn new_low(node: BlockAt<'_, impl Medium>, range: ByteRange) -> NewByteLow {
+        NewByteLow { key: node.low_key(), skip: range.skip() }
     }
 
     fn place<'f>(
         pool: Access<'_, impl Medium>,
         records: Option<&Records>,
-        fence: &'f ByteFence,
+        fence: &'f NewByteLow,
     ) -> Result<ByteLow<'f>, Fault> {
         let record = match records {
             Some(records) if fence.key.len() > INLINE => records.write_at_once(pool.m, pool.segments, &[&fence.key])?,
@@ -353,8 +353,8 @@ impl Keys for ByteStrings {
         Ok(ByteLow { fence, record })
     }
 
-    fn free_fence(node: BlockAt<'_, impl Medium>, records: Option<&Records>) {
-        let record = node.fence_record();
+    fn free_low(node: BlockAt<'_, impl Medium>, records: Option<&Records>) {
+        let record = node.low_record();
         if let Some(records) = records
             && record != 0
         {
@@ -372,14 +372,14 @@ impl Keys for ByteStrings {
         // 0 names the start of all keys, which is no fence key.
         let fence = |&(name, _): &(u64, u64)| match name {
             0 => Some(Vec::new()),
-            name => pool.is_leaf(name).then(|| pool.block(name).with_fence(<[u8]>::to_vec)),
+            name => pool.is_leaf(name).then(|| pool.block(name).with_low(<[u8]>::to_vec)),
         };
         let fences: Option<Vec<_>> = named.iter().map(fence).collect();
         fences.is_some_and(|fences| fences.is_sorted_by(|a, b| a < b))
     }
 
     fn ascends_from(node: BlockAt<'_, impl Medium>, _range: ByteRange, least: &mut Option<Vec<u8>>) -> bool {
-        let fence = node.with_fence(<[u8]>::to_vec);
+        let fence = node.with_low(<[u8]>::to_vec);
         let ascends = least.as_ref().is_none_or(|left| *left < fence);
         *least = Some(fence);
         ascends
@@ -401,8 +401,8 @@ impl Keys for ByteStrings {
         ByteKey::before(unread.to.as_deref().unwrap_or(&END))
     }
 
-    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
-        node.check_fence()
+    fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
+        node.check_low()
     }
 
     fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]) {
@@ -467,7 +467,7 @@ impl Keys for ByteStrings {
         **low <= *key && high.as_ref().is_none_or(|high| *key < **high)
     }
 
-    fn tail_fence() -> Option<ByteFence> {
+    fn tail_low() -> Option<NewByteLow> {
         None
     }
 
@@ -475,11 +475,11 @@ impl Keys for ByteStrings {
         false
     }
 
-    fn fence(last: &Vec<u8>, first: &Vec<u8>) -> ByteFence {
-        ByteFence { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
+    fn low_between(last: &Vec<u8>, first: &Vec<u8>) -> NewByteLow {
+        NewByteLow { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
     }
 
-    fn stored(fence: ByteFence, pairs: Vec<(Vec<u8>, u64)>) -> (ByteFence, Vec<Entry>) {
+    fn stored(fence: NewByteLow, pairs: Vec<(Vec<u8>, u64)>) -> (NewByteLow, Vec<Entry>) {
         let (keys, references): (Vec<Vec<u8>>, Vec<u64>) = pairs.into_iter().unzip();
         // The first leaf of a chain begins with the empty string.
         let fence = if fence.key.is_empty() || keys.is_empty() { fence } else { fence.skipping(&keys) };
@@ -487,15 +487,15 @@ impl Keys for ByteStrings {
         (fence, entries)
     }
 
-    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64 {
-        node.fence_record()
+    fn low_record(node: BlockAt<'_, impl Medium>) -> u64 {
+        node.low_record()
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
         (!leaves.is_empty()).then_some(None)
     }
 
-    fn between(fence: &ByteFence, next: Option<&ByteFence>) -> ByteRange {
+    fn between(fence: &NewByteLow, next: Option<&NewByteLow>) -> ByteRange {
         fence.range_to(next)
     }
 }

@@ -12,7 +12,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 pub use bytes::ByteStrings;
-pub(crate) use bytes::{ByteFence, ByteSpan};
+pub(crate) use bytes::{ByteSpan, NewByteLow};
 pub use words::Words;
 
 /// How a key lies to the keys that a node owns.
@@ -48,10 +48,10 @@ pub trait Keys: Send + Sync + Sized + 'static {
     type Span<'k>: Copy;
 
     /// The lower fence key of a node that is about to be made. The default: of the first leaf of a chain.
-    type Fence: Default;
+    type NewLow: Default;
 
     /// The lower fence key of a node that is about to be made, ready to be stored.
-    type Low<'l>: Copy;
+    type StoredLow<'l>: Copy;
 
     /// What a shadow says about the keys that its node owns.
     type Range: Copy;
@@ -85,13 +85,13 @@ pub trait Keys: Send + Sync + Sized + 'static {
 
     /// The fence key of a new node with the entries from `cut` on, which are changed to what the new node stores. The
     /// entries ascend. They come from `node`, which owns `range`; if `mixed`, some come from other nodes.
-    fn border(
+    fn split_low(
         node: BlockAt<'_, impl Medium>,
         range: Self::Range,
         mixed: bool,
         entries: &mut [Entry],
         cut: usize,
-    ) -> Self::Fence;
+    ) -> Self::NewLow;
 
     /// What the two words of a shadow say.
     fn range(words: [u64; 2]) -> Self::Range;
@@ -116,24 +116,28 @@ pub trait Keys: Send + Sync + Sized + 'static {
         key: Self::Ref<'_>,
     ) -> Result<Side, Broken>;
 
-    /// Whether the fence key of `right` is greater than that of `left` (N4).
+    /// Whether `right` has a greater fence key than `left` (N4).
     fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool;
 
     /// The range of a node as the pool has it.
     fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> Self::Range;
 
     /// The word that stands for the fence key of a node in an index: 0 for the first node of a chain.
-    fn name(node: BlockAt<'_, impl Medium>) -> u64;
+    fn separator(node: BlockAt<'_, impl Medium>) -> u64;
 
     /// Applies `read` to the key right before the fence key of a node that is not the first one.
     fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(Self::Ref<'_>) -> R) -> R;
 
     /// The range of a node that gives its keys from `border` on to a new right neighbour.
-    fn below(node: BlockAt<'_, impl Medium>, range: Self::Range, border: &Self::Fence) -> Self::Range;
+    fn below(node: BlockAt<'_, impl Medium>, range: Self::Range, border: &Self::NewLow) -> Self::Range;
 
     /// The range of a new node that begins at `border` and ends where `range` does; `next` will be its right neighbour.
-    fn above(pool: Access<'_, impl Medium>, range: Self::Range, next: Option<u64>, border: &Self::Fence)
-    -> Self::Range;
+    fn above(
+        pool: Access<'_, impl Medium>,
+        range: Self::Range,
+        next: Option<u64>,
+        border: &Self::NewLow,
+    ) -> Self::Range;
 
     /// The range of `node` if it takes over all keys of its right neighbour, whose range is `right`, and
     /// whose right neighbour is `next`.
@@ -166,17 +170,17 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn pointing_to(value: u64, copy: u64) -> Option<u64>;
 
     /// The fence key of a node that is in the chain and owns `range`.
-    fn fence_of(node: BlockAt<'_, impl Medium>, range: Self::Range) -> Self::Fence;
+    fn new_low(node: BlockAt<'_, impl Medium>, range: Self::Range) -> Self::NewLow;
 
     /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
     fn place<'f>(
         pool: Access<'_, impl Medium>,
         records: Option<&Records>,
-        fence: &'f Self::Fence,
-    ) -> Result<Self::Low<'f>, Fault>;
+        fence: &'f Self::NewLow,
+    ) -> Result<Self::StoredLow<'f>, Fault>;
 
     /// Gives back the record of a node's fence key, if there is one. Nothing leads to the node any longer.
-    fn free_fence(node: BlockAt<'_, impl Medium>, records: Option<&Records>);
+    fn free_low(node: BlockAt<'_, impl Medium>, records: Option<&Records>);
 
     // What iterators, bulk loads and checks of a tree need to know in addition.
 
@@ -190,7 +194,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool;
 
     /// The record of the fence key of a leaf; 0 if it has none.
-    fn fence_record(node: BlockAt<'_, impl Medium>) -> u64;
+    fn low_record(node: BlockAt<'_, impl Medium>) -> u64;
 
     /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
     type Least: Default;
@@ -212,7 +216,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn last(unread: &Self::Unread) -> Self::Ref<'_>;
 
     /// Checks the record of the fence key of a leaf, if it has one.
-    fn check_fence(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
+    fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
 
     /// Prefetches the records of entries, if keys are in them.
     fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]);
@@ -244,20 +248,20 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn owns(edges: &Self::Edges, key: &Self::Key) -> bool;
 
     /// The fence key of the tail, if chains have one.
-    fn tail_fence() -> Option<Self::Fence>;
+    fn tail_low() -> Option<Self::NewLow>;
 
     /// Whether the tail owns a key.
     fn is_of_tail(key: &Self::Owned) -> bool;
 
     /// A fence key between the greatest key of a leaf and the first key of the next one.
-    fn fence(last: &Self::Owned, first: &Self::Owned) -> Self::Fence;
+    fn low_between(last: &Self::Owned, first: &Self::Owned) -> Self::NewLow;
 
     /// The fence key and the entries of a leaf as it stores them.
-    fn stored(fence: Self::Fence, pairs: Vec<(Self::Owned, u64)>) -> (Self::Fence, Vec<Entry>);
+    fn stored(fence: Self::NewLow, pairs: Vec<(Self::Owned, u64)>) -> (Self::NewLow, Vec<Entry>);
 
     /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
 
     /// The range of a leaf that begins at one fence key and ends at another, or at the end of all keys.
-    fn between(fence: &Self::Fence, next: Option<&Self::Fence>) -> Self::Range;
+    fn between(fence: &Self::NewLow, next: Option<&Self::NewLow>) -> Self::Range;
 }

@@ -18,8 +18,8 @@ impl Keys for Words {
     type Ref<'k> = u64;
     /// The first and the last key.
     type Span<'k> = (u64, u64);
-    type Fence = u64;
-    type Low<'l> = u64;
+    type NewLow = u64;
+    type StoredLow<'l> = u64;
     type Range = KeyRange;
     /// The first and the last key that the leaf owns.
     type Edges = (u64, u64);
@@ -52,7 +52,7 @@ impl Keys for Words {
         entries.partition_point(|entry| entry.0 < new.0)
     }
 
-    fn border(_: BlockAt<'_, impl Medium>, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
+    fn split_low(_: BlockAt<'_, impl Medium>, _: KeyRange, _: bool, entries: &mut [Entry], cut: usize) -> u64 {
         entries[cut].0
     }
 
@@ -103,7 +103,7 @@ impl Keys for Words {
         KeyRange::new(node.load(LOW), next.map_or(u64::MAX, |next| node.other(next).load(LOW)))
     }
 
-    fn name(node: BlockAt<'_, impl Medium>) -> u64 {
+    fn separator(node: BlockAt<'_, impl Medium>) -> u64 {
         node.load(LOW)
     }
 
@@ -157,7 +157,7 @@ impl Keys for Words {
         Some(copy)
     }
 
-    fn fence_of(_node: BlockAt<'_, impl Medium>, range: KeyRange) -> u64 {
+    fn new_low(_node: BlockAt<'_, impl Medium>, range: KeyRange) -> u64 {
         range.low()
     }
 
@@ -165,7 +165,7 @@ impl Keys for Words {
         Ok(*fence)
     }
 
-    fn free_fence(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
+    fn free_low(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
 
     /// The first and the last key.
     type Unread = (u64, u64);
@@ -177,7 +177,7 @@ impl Keys for Words {
         named.is_sorted_by(|(a, _), (b, _)| a < b)
     }
 
-    fn fence_record(_node: BlockAt<'_, impl Medium>) -> u64 {
+    fn low_record(_node: BlockAt<'_, impl Medium>) -> u64 {
         0
     }
 
@@ -208,7 +208,7 @@ impl Keys for Words {
     }
 
     #[inline(always)]
-    fn check_fence(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
+    fn check_low(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl Keys for Words {
         (low..=last).contains(key)
     }
 
-    fn tail_fence() -> Option<u64> {
+    fn tail_low() -> Option<u64> {
         Some(u64::MAX)
     }
 
@@ -260,7 +260,7 @@ impl Keys for Words {
         key == u64::MAX
     }
 
-    fn fence(_last: &u64, &first: &u64) -> u64 {
+    fn low_between(_last: &u64, &first: &u64) -> u64 {
         first
     }
 

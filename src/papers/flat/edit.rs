@@ -4,13 +4,13 @@ use super::half::{FAN, Numbering, above, child, fork};
 use super::not_loaded::NotLoaded;
 use super::parent::{Parent, UNIT};
 use super::{FlatIndex, Rebuilds};
-use crate::index::Root;
+use crate::index::IndexRoot;
 use crate::sync::{Ordering, fence};
 use std::time::Instant;
 
 /// What the writer keeps from one change to the next.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct FlatWriter {
     /// The generation of the current nodes, or of the last ones if there are none.
     pub(super) generation: u64,
     pub(super) numbering: Numbering,
@@ -23,7 +23,7 @@ pub(super) struct Writer {
     pub(super) not_loaded: Option<NotLoaded>,
 }
 
-impl Writer {
+impl FlatWriter {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.iter().sum()
     }
@@ -61,7 +61,7 @@ pub(crate) enum Heat<'h> {
 }
 
 impl Heat<'_> {
-    fn of(self, parent: Parent<'_>) -> u64 {
+    fn total(self, parent: Parent<'_>) -> u64 {
         match self {
             Self::Posts => parent.posts(),
             Self::Writes(of_leaf) => parent.entries().map(|(_, leaf)| of_leaf(leaf)).sum(),
@@ -71,14 +71,14 @@ impl Heat<'_> {
 
 impl FlatIndex {
     /// All parents, in order; all of them must be made.
-    pub(super) fn parents<'s>(&'s self, writer: &Writer) -> impl Iterator<Item = Parent<'s>> + use<'s> {
+    pub(super) fn parents<'s>(&'s self, writer: &FlatWriter) -> impl Iterator<Item = Parent<'s>> + use<'s> {
         let parents = self.root.get().map_or(0, |_| writer.numbering.parents);
         let half = &self.halves[(writer.generation % 2) as usize];
         (0..parents).map(|ordinal| half.parent(ordinal).expect("all parents are there"))
     }
 
     /// The parent that owns the low, and the slot of the greatest low that is not above it.
-    fn owner(&self, root: Root, low: u64) -> (usize, Parent<'_>, usize) {
+    fn owner(&self, root: IndexRoot, low: u64) -> (usize, Parent<'_>, usize) {
         let half = self.half(root);
         let ordinal = half.ordinal(root.height, low).expect("all inner nodes are there");
         let parent = half.parent(ordinal).expect("all parents are there");
@@ -87,7 +87,7 @@ impl FlatIndex {
 
     /// Inserts `low`. True if it is new; false if only its leaf was replaced, or if there is no room; `None` if the
     /// image is damaged.
-    pub(super) fn post_locked(&self, writer: &mut Writer, low: u64, leaf: u64, heat: Heat<'_>) -> Option<bool> {
+    pub(super) fn post_locked(&self, writer: &mut FlatWriter, low: u64, leaf: u64, heat: Heat<'_>) -> Option<bool> {
         let Some(root) = self.root.get() else {
             return Some(low == 0 && self.learn_locked(writer, std::iter::once((low, leaf))) == 1);
         };
@@ -104,7 +104,7 @@ impl FlatIndex {
     }
 
     /// Removes `low`, unless it is 0, and returns its leaf. `None` if the image is damaged.
-    pub(super) fn withdraw_locked(&self, writer: &mut Writer, low: u64) -> Option<Option<u64>> {
+    pub(super) fn withdraw_locked(&self, writer: &mut FlatWriter, low: u64) -> Option<Option<u64>> {
         let Some(root) = self.root.get() else { return Some(None) };
         self.load_nodes(writer, low)?;
         let (ordinal, parent, slot) = self.owner(root, low);
@@ -138,7 +138,7 @@ impl FlatIndex {
     ///
     /// If there is no leaf below an inner node, raising the node's own separator is enough. So the number of steps is
     /// at most the number of children of two inner nodes on each level.
-    fn raise(&self, root: Root, writer: &Writer, ordinal: usize, word: u64) {
+    fn raise(&self, root: IndexRoot, writer: &FlatWriter, ordinal: usize, word: u64) {
         let (half, first) = (self.half(root), writer.numbering.first);
         let has_leaves = |id: usize| match id.checked_sub(first) {
             // No parent that is not made yet was emptied.
@@ -162,7 +162,11 @@ impl FlatIndex {
     }
 
     /// Replaces everything by `pairs`, or by as many of them as there is room for; returns how many it took.
-    pub(super) fn learn_locked(&self, writer: &mut Writer, pairs: impl ExactSizeIterator<Item = (u64, u64)>) -> usize {
+    pub(super) fn learn_locked(
+        &self,
+        writer: &mut FlatWriter,
+        pairs: impl ExactSizeIterator<Item = (u64, u64)>,
+    ) -> usize {
         let len = pairs.len().min(self.halves[0].most_leaves());
         match self.halves[0].leaves_each(len) {
             Some(each) if len > 0 => self.build(writer, len, each, pairs.map(|pair| (pair, 1))),
@@ -175,12 +179,12 @@ impl FlatIndex {
     }
 
     /// Spreads all leaves over new parents. False if there is no room for that; `None` if the image is damaged.
-    fn spread(&self, writer: &mut Writer, heat: Heat<'_>) -> Option<bool> {
+    fn spread(&self, writer: &mut FlatWriter, heat: Heat<'_>) -> Option<bool> {
         let start = Instant::now();
         let len = self.len();
         let Some(each) = self.halves[0].leaves_each(len) else { return Some(false) };
         self.load_all(writer)?;
-        let heats: Vec<u64> = self.parents(writer).map(|parent| heat.of(parent)).collect();
+        let heats: Vec<u64> = self.parents(writer).map(|parent| heat.total(parent)).collect();
         let (parents, all) = (heats.len() as u64, heats.iter().sum::<u64>());
         // Entries from a parent that is hotter than the average get one unit more than that parent had.
         let units = |(parent, heat): (Parent<'_>, u64)| if heat * parents > all { parent.units() + 1 } else { 1 };
@@ -199,7 +203,13 @@ impl FlatIndex {
 
     /// Makes the nodes of the next generation from `len` entries and the units of their parents, with `each` entries
     /// per parent, and then the root.
-    fn build(&self, writer: &mut Writer, len: usize, each: usize, entries: impl Iterator<Item = ((u64, u64), usize)>) {
+    fn build(
+        &self,
+        writer: &mut FlatWriter,
+        len: usize,
+        each: usize,
+        entries: impl Iterator<Item = ((u64, u64), usize)>,
+    ) {
         // A reader that sees a word of the new nodes also sees that the root no longer leads to the nodes that were
         // here.
         fence(Ordering::Release);
@@ -222,6 +232,6 @@ impl FlatIndex {
         writer.not_loaded = None;
         let bytes = &mut writer.bytes[(generation % 2) as usize];
         *bytes = numbering.bytes(start).max(*bytes);
-        self.root.set(Some(Root { id: generation, height: numbering.levels }));
+        self.root.set(Some(IndexRoot { id: generation, height: numbering.levels }));
     }
 }

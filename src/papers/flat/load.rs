@@ -9,14 +9,14 @@
 //! an inner node above that parent, so that inner node is made.
 
 use super::FlatIndex;
-use super::edit::Writer;
+use super::edit::FlatWriter;
 use super::half::Numbering;
-use super::not_loaded::{Made, NotLoaded};
-use crate::index::{Root, Source, Top};
+use super::not_loaded::{NodesMade, NotLoaded};
+use crate::index::{ImageTop, IndexRoot, ReadNode};
 
 impl FlatIndex {
     /// See [`restore`](Self::restore).
-    pub(super) fn begin(&self, writer: &mut Writer, top: Top, source: Source) -> bool {
+    pub(super) fn begin(&self, writer: &mut FlatWriter, top: ImageTop, source: ReadNode) -> bool {
         let len = usize::try_from(top.len).unwrap_or(usize::MAX);
         let Some(each) = self.halves[0].leaves_each(len).filter(|_| len > 0 && writer.generation == 0) else {
             return false;
@@ -25,15 +25,15 @@ impl FlatIndex {
         writer.begin(1, numbering);
         writer.not_loaded = Some(NotLoaded::new(top, source, len, each));
         if self.load_nodes(writer, 0).is_none() {
-            *writer = Writer::default();
+            *writer = FlatWriter::default();
             return false;
         }
-        self.root.set(Some(Root { id: writer.generation, height: numbering.levels }));
+        self.root.set(Some(IndexRoot { id: writer.generation, height: numbering.levels }));
         true
     }
 
     /// Makes the nodes on the way to a key. `None`: the image is damaged.
-    pub(super) fn load_nodes(&self, writer: &mut Writer, key: u64) -> Option<()> {
+    pub(super) fn load_nodes(&self, writer: &mut FlatWriter, key: u64) -> Option<()> {
         self.make(writer, |not_loaded, made| {
             let mut id = 0;
             while id < made.numbering.first {
@@ -48,7 +48,7 @@ impl FlatIndex {
     }
 
     /// Makes all nodes that are not made yet. `None`: the image is damaged.
-    pub(super) fn load_all(&self, writer: &mut Writer) -> Option<()> {
+    pub(super) fn load_all(&self, writer: &mut FlatWriter) -> Option<()> {
         self.make(writer, |not_loaded, made| {
             (0..made.numbering.inner()).try_for_each(|id| not_loaded.make_inner(made, id))?;
             (0..made.numbering.parents).try_for_each(|ordinal| {
@@ -61,12 +61,16 @@ impl FlatIndex {
     }
 
     /// Runs `work`, which makes nodes, if there may be any that are not made, and counts them.
-    fn make(&self, writer: &mut Writer, work: impl FnOnce(&mut NotLoaded, &mut Made<'_>) -> Option<()>) -> Option<()> {
+    fn make(
+        &self,
+        writer: &mut FlatWriter,
+        work: impl FnOnce(&mut NotLoaded, &mut NodesMade<'_>) -> Option<()>,
+    ) -> Option<()> {
         let Some(not_loaded) = &mut writer.not_loaded else { return Some(()) };
         let half = &self.halves[(writer.generation % 2) as usize];
-        let mut made = Made { half, numbering: writer.numbering, inner: 0, parents: 0 };
+        let mut made = NodesMade { half, numbering: writer.numbering, inner: 0, parents: 0 };
         work(not_loaded, &mut made)?;
-        let Made { inner, parents, .. } = made;
+        let NodesMade { inner, parents, .. } = made;
         writer.made(inner, parents);
         Some(())
     }

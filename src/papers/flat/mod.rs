@@ -57,10 +57,10 @@ mod parent;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
-use crate::index::{GROUP, Moved, RUN, Root, RootWord, Source, Top, again};
+use crate::index::{GROUP, ImageTop, IndexRoot, Moved, RUN, ReadNode, RootWord, again};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use edit::FlatWriter;
 pub(crate) use edit::Heat;
-use edit::Writer;
 use half::Half;
 use parent::Parent;
 use std::io;
@@ -83,7 +83,7 @@ pub(crate) struct FlatIndex {
     len: AtomicUsize,
     /// The nodes of even and of odd generations.
     halves: [Half; 2],
-    writer: Mutex<Writer>,
+    writer: Mutex<FlatWriter>,
     adaptive: bool,
     lost: AtomicBool,
 }
@@ -105,7 +105,7 @@ impl FlatIndex {
     /// There is not enough address space.
     pub(crate) fn new(most: u64, adaptive: bool) -> io::Result<Self> {
         let halves = [Half::new(most, adaptive)?, Half::new(most, adaptive)?];
-        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(Writer::default()));
+        let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(FlatWriter::default()));
         Ok(Self { root, len, halves, writer, adaptive, lost: AtomicBool::new(false) })
     }
 
@@ -155,7 +155,11 @@ impl FlatIndex {
     }
 
     /// Does some work on the nodes. If the image that they are made from turns out to be damaged, forgets them.
-    fn unless_damaged<R: Default>(&self, writer: &mut Writer, work: impl FnOnce(&mut Writer) -> Option<R>) -> R {
+    fn unless_damaged<R: Default>(
+        &self,
+        writer: &mut FlatWriter,
+        work: impl FnOnce(&mut FlatWriter) -> Option<R>,
+    ) -> R {
         work(writer).unwrap_or_else(|| {
             self.root.set(None);
             writer.not_loaded = None;
@@ -172,7 +176,7 @@ impl FlatIndex {
 
     /// Takes over the image of an index while this one is still empty. `source` reads the image's nodes when they are
     /// needed. False if the image is damaged, or too large.
-    pub(crate) fn restore(&self, top: Top, source: Source) -> bool {
+    pub(crate) fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         let mut writer = self.writer.lock();
         let restored = self.begin(&mut writer, top, source);
         self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
@@ -235,7 +239,7 @@ impl FlatIndex {
 
     /// The nodes below a root.
     #[inline]
-    fn half(&self, root: Root) -> &Half {
+    fn half(&self, root: IndexRoot) -> &Half {
         &self.halves[(root.id % 2) as usize]
     }
 

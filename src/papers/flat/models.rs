@@ -95,7 +95,7 @@ fn loom_floor_against_a_half_used_again() {
     models::run(new, setup, write, Reader { floor: FlatIndex::floor, looks: 1, preemptions: 2 }, 35, &[30]);
 }
 
-/// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each, of which the second is not made yet: the first
+/// `[0] [10] ... [80]` and `[90] [100] [110]` below one inner node each. The second one is not made yet: the first
 /// thread that needs nodes makes those on its way.
 #[test]
 fn loom_floor_against_a_load() {
@@ -121,7 +121,7 @@ fn unversioned(index: &FlatIndex, key: u64) -> Option<u64> {
     Some(parent.leaf(parent.slot(key)?))
 }
 
-/// A late read takes the nodes of one generation for those of another.
+/// A late read takes nodes of one generation for nodes of another.
 fn unrooted(index: &FlatIndex, key: u64) -> Option<u64> {
     loop {
         let root = index.root.get()?;

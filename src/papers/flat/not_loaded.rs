@@ -2,7 +2,7 @@
 
 use super::half::{FAN, Half, Numbering, child};
 use super::parent::UNIT;
-use crate::index::{Bottom, Source, Top};
+use crate::index::{Bottom, ImageTop, ReadNode};
 
 /// The part of an image that is still to be made.
 pub(super) struct NotLoaded {
@@ -14,7 +14,7 @@ pub(super) struct NotLoaded {
 }
 
 impl NotLoaded {
-    pub(super) fn new(top: Top, source: Source, len: usize, each: usize) -> Self {
+    pub(super) fn new(top: ImageTop, source: ReadNode, len: usize, each: usize) -> Self {
         Self { image: Bottom::new(top, source), len, each }
     }
 
@@ -28,7 +28,7 @@ impl NotLoaded {
 
     /// Makes a parent, if it is not made yet; its lows must not be above `most`, the word of a separator. `None`: the
     /// image is damaged.
-    pub(super) fn make_parent(&mut self, made: &mut Made<'_>, ordinal: usize, most: u64) -> Option<()> {
+    pub(super) fn make_parent(&mut self, made: &mut NodesMade<'_>, ordinal: usize, most: u64) -> Option<()> {
         if made.half.parent(ordinal).is_err() {
             let entries = self.entries(ordinal).filter(|entries| entries.iter().all(|&(low, _)| low <= most))?;
             made.half.place(ordinal, (ordinal, 1)).learn(&entries);
@@ -40,15 +40,15 @@ impl NotLoaded {
     /// Makes the parents whose leaves are in the same node of the image as those of this parent, because that node has
     /// been read already. It leaves out a parent that may be followed by leaves of another node of the image, because
     /// it was not checked that these ascend.
-    pub(super) fn make_neighbours(&mut self, made: &mut Made<'_>, ordinal: usize) -> Option<()> {
+    pub(super) fn make_neighbours(&mut self, made: &mut NodesMade<'_>, ordinal: usize) -> Option<()> {
         let (first, behind) = Bottom::beside(ordinal * self.each);
         let mut ordinals = first.div_ceil(self.each)..(behind - 1).min(self.len) / self.each;
         ordinals.try_for_each(|ordinal| self.make_parent(made, ordinal, u64::MAX))
     }
 
     /// Makes an inner node, if it is not made yet. `None`: the image is damaged.
-    pub(super) fn make_inner(&mut self, made: &mut Made<'_>, id: usize) -> Option<()> {
-        let Made { half, numbering, .. } = *made;
+    pub(super) fn make_inner(&mut self, made: &mut NodesMade<'_>, id: usize) -> Option<()> {
+        let NodesMade { half, numbering, .. } = *made;
         if half.is_blank(id) {
             let mut separators = Vec::with_capacity(UNIT);
             for ordinal in
@@ -67,14 +67,14 @@ impl NotLoaded {
 }
 
 /// The nodes of a half, and how many of them were made.
-pub(super) struct Made<'h> {
+pub(super) struct NodesMade<'h> {
     pub(super) half: &'h Half,
     pub(super) numbering: Numbering,
     pub(super) inner: usize,
     pub(super) parents: usize,
 }
 
-impl Made<'_> {
+impl NodesMade<'_> {
     /// The word of the separator behind a parent whose inner nodes are made.
     pub(super) fn most(&self, ordinal: usize) -> u64 {
         self.half.least(self.numbering, ordinal + 1)

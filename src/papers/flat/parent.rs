@@ -7,7 +7,7 @@
 //! A parent with `k` units has room for `n = k UNIT / 2 - 1` leaves. Only the first `length` slots count, so a new
 //! parent takes one line to write and to read.
 
-use crate::index::Version;
+use crate::index::IndexVersion;
 use crate::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -39,8 +39,8 @@ impl<'h> Parent<'h> {
     }
 
     #[inline]
-    pub(super) fn version(self) -> Version<'h> {
-        Version(&self.words[0])
+    pub(super) fn version(self) -> IndexVersion<'h> {
+        IndexVersion(&self.words[0])
     }
 
     /// The most leaves.

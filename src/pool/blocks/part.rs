@@ -30,7 +30,7 @@ impl Unit {
 
 /// The blocks of one segment.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct SegmentBlocks {
     pub(super) segment: u32,
     /// The number of blocks in the part of the segment that is in use.
     pub(super) blocks: u32,
@@ -50,14 +50,14 @@ pub(super) struct Part {
     pub(super) bits: Vec<u64>,
 }
 
-impl Part {
+impl SegmentBlocks {
     pub(super) fn new(segment: u32, fresh: bool) -> Self {
         Self { segment, fresh: fresh.then_some(0), ..Self::default() }
     }
 
     /// Takes the first free block; there must be one. Also tells whether it was never handed out.
     #[inline]
-    pub(super) fn take(&mut self) -> (u32, bool) {
+    pub(super) fn take_first(&mut self) -> (u32, bool) {
         while self.bits[self.first as usize] == 0 {
             self.first += 1;
         }

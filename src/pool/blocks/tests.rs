@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::medium::Dram;
-use crate::pool::format::Geometry;
+use crate::pool::format::PoolGeometry;
 
 #[test]
 fn blocks_begin_at_multiples_of_their_size() {
@@ -19,12 +19,12 @@ fn blocks_begin_at_multiples_of_their_size() {
 
 #[test]
 fn a_record_that_does_not_fit_the_table_is_not_believed() {
-    let geometry = Geometry { segment: 4096, capacity: 64 << 10 };
+    let geometry = PoolGeometry { segment: 4096, capacity: 64 << 10 };
     let m = Dram::zeroed(geometry.capacity);
     let segments = Segments::open(&m, geometry).unwrap();
     let class = SegmentEntry::new(SegmentKind::Leaf, 1, 256);
     let blocks = Blocks::new(class);
-    let taken: Vec<u64> = (0..20).map(|_| blocks.take(&m, &segments).unwrap().at).collect();
+    let taken: Vec<u64> = (0..20).map(|_| blocks.allocate(&m, &segments).unwrap().at).collect();
     blocks.give(&m, &segments, taken[3]);
     let mut words = Vec::new();
     blocks.record(&mut words);
@@ -49,14 +49,14 @@ fn a_record_that_does_not_fit_the_table_is_not_believed() {
 
 /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.
 fn sparse(kind: SegmentKind, used: &[u32]) -> (Dram, Segments, Blocks) {
-    let geometry = Geometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };
+    let geometry = PoolGeometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };
     let m = Dram::zeroed(geometry.capacity);
     let segments = Segments::open(&m, geometry).unwrap();
     let blocks = Blocks::new(SegmentEntry::new(kind, 1, 256));
     let reserve = usize::from(kind == SegmentKind::Leaf);
     let mut taken = Vec::new();
     while blocks.total() < used.len() as u64 * 16 || taken.len() + reserve < used.len() * 16 {
-        taken.push(blocks.take(&m, &segments).unwrap().at);
+        taken.push(blocks.allocate(&m, &segments).unwrap().at);
     }
     taken.sort_unstable();
     for (part, &used) in taken.chunks(16).zip(used) {
@@ -79,7 +79,7 @@ fn the_sparsest_segments_are_closed_as_long_as_they_fit_into_the_others() {
         let victims = closed(&segments, &blocks);
         assert_eq!(blocks.closed(), victims.len());
         assert_eq!(blocks.in_use(), used.iter().map(|&used| u64::from(used)).sum::<u64>());
-        blocks.settle(&m, &segments);
+        blocks.open_all(&m, &segments);
         assert_eq!(blocks.closed(), 0);
         victims.into_iter().map(|segment| segment - first).collect::<Vec<_>>()
     };
@@ -107,18 +107,19 @@ fn the_end_of_a_segment_is_given_back() {
     assert!(blocks.is_withheld(&segments, block(15)) && blocks.is_withheld(&segments, block(8)));
     assert!(!blocks.is_withheld(&segments, block(7)));
     // Negative control: what is in use there keeps it.
-    blocks.settle(&m, &segments);
+    blocks.open_all(&m, &segments);
     assert_eq!((blocks.total(), segments.len(4), blocks.closed()), (16, 4096, 0));
     assert_eq!(closed(&segments, &blocks), [4]);
     let used = segments.in_use();
     let moved = blocks.take_to_move(&m, &segments).unwrap().at;
     assert!((block(2)..block(8)).contains(&moved));
     blocks.give(&m, &segments, block(15));
-    blocks.settle(&m, &segments);
+    blocks.open_all(&m, &segments);
     assert_eq!((blocks.total(), blocks.in_use(), segments.len(4), blocks.closed()), (8, 3, 2048, 0));
     assert_eq!(segments.in_use(), used - 2048);
     // It gets longer again, and each block is handed out once.
-    let mut taken: Vec<u64> = std::iter::from_fn(|| blocks.take(&m, &segments).ok()).map(|taken| taken.at).collect();
+    let mut taken: Vec<u64> =
+        std::iter::from_fn(|| blocks.allocate(&m, &segments).ok()).map(|taken| taken.at).collect();
     taken.extend([block(0), block(1), moved]);
     taken.sort_unstable();
     assert_eq!(taken, (0..16).map(block).collect::<Vec<_>>());
@@ -127,9 +128,9 @@ fn the_end_of_a_segment_is_given_back() {
 #[test]
 fn nothing_is_handed_out_from_closed_segments() {
     let (m, segments, blocks) = sparse(SegmentKind::Record, &[3, 12, 16]);
-    let in_first = |at: u64| segments.of(at) == Some(4);
+    let in_first = |at: u64| segments.holding(at) == Some(4);
     // The blocks that were given back last are handed out first: without closing, they come from there.
-    let taken = blocks.take(&m, &segments).unwrap().at;
+    let taken = blocks.allocate(&m, &segments).unwrap().at;
     blocks.give(&m, &segments, taken);
     assert_eq!(closed(&segments, &blocks), [4]);
     assert!(blocks.is_withheld(&segments, 4 * 4096) && !blocks.is_withheld(&segments, 5 * 4096));
@@ -138,7 +139,7 @@ fn nothing_is_handed_out_from_closed_segments() {
     assert!(moved.len() == 4 && !moved.iter().any(|&at| in_first(at)));
     assert!(blocks.take_at_hand(&segments).is_none());
     // Negative control: opened again, it hands them out.
-    blocks.settle(&m, &segments);
+    blocks.open_all(&m, &segments);
     assert!(in_first(blocks.take_at_hand(&segments).unwrap().at));
 }
 
@@ -148,7 +149,7 @@ fn a_closed_segment_that_becomes_empty_leaves_its_class() {
     assert_eq!(closed(&segments, &blocks), [4]);
     for block in 0..2 {
         let new = blocks.take_to_move(&m, &segments).unwrap();
-        assert!(!new.zeroed && segments.of(new.at) == Some(5));
+        assert!(!new.zeroed && segments.holding(new.at) == Some(5));
         assert_eq!(blocks.closed(), 1);
         blocks.give(&m, &segments, 4 * 4096 + block * 256);
     }
@@ -170,8 +171,8 @@ fn what_is_withheld_is_there_for_who_finds_no_space() {
     blocks.give(&m, &segments, 4 * 4096);
     assert_eq!(blocks.closed(), 1);
     taken.push(blocks.take_in_exchange(&m, &segments).unwrap().at);
-    assert_eq!((blocks.closed(), segments.of(taken[5])), (0, Some(4)));
+    assert_eq!((blocks.closed(), segments.holding(taken[5])), (0, Some(4)));
     // Negative control: where nothing is withheld, there is nothing to open.
     let (m, segments, blocks) = sparse(SegmentKind::Record, &[16]);
-    assert!(blocks.take(&m, &segments).unwrap_err().is_out_of_space());
+    assert!(blocks.allocate(&m, &segments).unwrap_err().is_out_of_space());
 }

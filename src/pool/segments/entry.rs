@@ -1,6 +1,6 @@
 //! The word of an entry.
 
-use crate::pool::format::Geometry;
+use crate::pool::format::PoolGeometry;
 
 /// What a segment holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub(crate) enum SegmentKind {
 
 impl SegmentKind {
     #[inline]
-    fn of(number: u8) -> Option<Self> {
+    fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Free,
             2 => Self::Leaf,
@@ -57,7 +57,7 @@ pub(crate) struct SegmentEntry {
 /// Where the parts of an entry's word lie.
 const KIND: u64 = 0xf;
 const LENGTH_AT: u32 = 4;
-const LENGTH: u64 = (Geometry::PARTS - 1) << LENGTH_AT;
+const LENGTH: u64 = (PoolGeometry::PARTS - 1) << LENGTH_AT;
 pub(super) const CHECK_AT: u32 = 13;
 const CHECK: u64 = 0xff << CHECK_AT;
 const TREE_AT: u32 = 21;
@@ -68,13 +68,14 @@ impl SegmentEntry {
         Self { kind, tree, unit }
     }
 
-    /// Whether a word is that of a segment like this, of any length. Its check bits were verified when it was read.
+    /// Whether a word is the entry of a segment like this, of any length. Its check bits were verified when it was
+    /// read.
     #[inline]
     pub(super) fn is_of(self, word: u64) -> bool {
         word & !(CHECK | LENGTH) == self.bare()
     }
 
-    /// Whether a word is that of a segment of this kind and tree, of any unit and length.
+    /// Whether a word is the entry of a segment of this kind and tree, of any unit and length.
     #[inline]
     pub(super) fn is_owned(word: u64, kind: SegmentKind, tree: u16) -> bool {
         word & (KIND | u64::from(u16::MAX) << TREE_AT) == kind as u64 | u64::from(tree) << TREE_AT
@@ -96,7 +97,7 @@ impl SegmentEntry {
         if (word & CHECK) >> CHECK_AT != check(word & !CHECK, segment) {
             return None;
         }
-        let kind = SegmentKind::of((word & KIND) as u8)?;
+        let kind = SegmentKind::from_number((word & KIND) as u8)?;
         Some(Self { kind, tree: (word >> TREE_AT) as u16, unit: unit(word, kind) })
     }
 }
@@ -115,5 +116,5 @@ fn check(word: u64, segment: u32) -> u64 {
 /// The bytes that are in use in a segment of `1 << shift` bytes.
 #[inline]
 pub(super) fn length(word: u64, shift: u32) -> u64 {
-    ((word & LENGTH) >> LENGTH_AT).wrapping_add(1) << (shift - Geometry::PARTS.trailing_zeros())
+    ((word & LENGTH) >> LENGTH_AT).wrapping_add(1) << (shift - PoolGeometry::PARTS.trailing_zeros())
 }

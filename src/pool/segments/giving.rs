@@ -1,6 +1,6 @@
 //! Giving space back (P5 to P9), and cutting off the end (S2, S3).
 
-use super::{SegmentEntry, SegmentKind, Segments, State};
+use super::{SegmentEntry, SegmentKind, Segments, SegmentsState};
 use crate::medium::{LINE, Medium, Step};
 use crate::sync::Ordering;
 use std::io;
@@ -17,7 +17,7 @@ impl Segments {
         if to >= from {
             return;
         }
-        self.put(m, &mut state, segment, class, to);
+        self.set_entry(m, &mut state, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentShorten);
         // Only then may the space go (T5).
         m.fence(Step::SegmentShorten);
@@ -32,7 +32,7 @@ impl Segments {
     }
 
     /// Lets a segment be idle. The one that is idle for longest goes if there are too many.
-    fn rest<M: Medium>(&self, m: &M, state: &mut State, segment: u32) {
+    fn rest<M: Medium>(&self, m: &M, state: &mut SegmentsState, segment: u32) {
         state.idle.push_back(segment);
         if state.idle.len() > IDLE
             && let Some(oldest) = state.idle.pop_front()
@@ -57,8 +57,8 @@ impl Segments {
         }
     }
 
-    /// Frees those of these segments whose entries say, according to `is_own`, that they are the caller's. Nothing may
-    /// refer to them any more.
+    /// Frees each of these segments whose entry says, according to `is_own`, that it is the caller's. Nothing may refer
+    /// to them any more.
     pub(crate) fn release<M: Medium>(
         &self,
         m: &M,
@@ -71,7 +71,7 @@ impl Segments {
     fn release_of<M: Medium>(
         &self,
         m: &M,
-        state: &mut State,
+        state: &mut SegmentsState,
         segments: impl IntoIterator<Item = u32>,
         is_own: impl Fn(&SegmentEntry) -> bool,
     ) {
@@ -94,7 +94,7 @@ impl Segments {
     }
 
     /// Frees segments that are in no list, durably, and gives their space to the file system (P6, P7).
-    pub(super) fn free<M: Medium>(&self, m: &M, state: &mut State, mut segments: Vec<u32>) {
+    pub(super) fn free<M: Medium>(&self, m: &M, state: &mut SegmentsState, mut segments: Vec<u32>) {
         if segments.is_empty() {
             return;
         }
@@ -102,7 +102,7 @@ impl Segments {
         segments.dedup();
         let lengths: Vec<u64> = segments.iter().map(|&segment| self.len(segment)).collect();
         let free = SegmentEntry::new(SegmentKind::Free, 0, 0);
-        segments.iter().for_each(|&segment| self.put(m, state, segment, free, self.geometry.step()));
+        segments.iter().for_each(|&segment| self.set_entry(m, state, segment, free, self.geometry.step()));
         let same_line = |&a: &u32, &b: &u32| self.geometry.entry(a) / LINE == self.geometry.entry(b) / LINE;
         for line in segments.chunk_by(same_line) {
             m.flush(self.geometry.entry(line[0]), 8, Step::SegmentRelease);

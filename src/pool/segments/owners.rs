@@ -15,14 +15,14 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Lists for so many segments, none of which has an owner.
+    /// Lists for so many segments. No segment has an owner yet.
     pub(super) fn new(segments: usize) -> Result<Self, Fault> {
         let links = Zeroed::sparse(segments).map_err(Fault::address_space)?;
         Ok(Self { first: HashMap::new(), links })
     }
 
     /// The segments of a tree, in no order.
-    pub(super) fn of(&self, tree: u16) -> impl Iterator<Item = u32> {
+    pub(super) fn owned_by(&self, tree: u16) -> impl Iterator<Item = u32> {
         std::iter::successors(self.first.get(&tree).copied(), |&segment| (self.link(segment).1 as u32).checked_sub(1))
     }
 
@@ -34,7 +34,7 @@ impl Owners {
         }
     }
 
-    /// Adds a segment that has no owner to those of a tree.
+    /// Adds a segment that has no owner to the segments of a tree.
     pub(super) fn add(&mut self, tree: u16, segment: u32) {
         let behind = self.first.insert(tree, segment).map_or(0, |first| first as usize + 1);
         self.links[segment as usize].set(0, behind);
@@ -82,7 +82,7 @@ mod tests {
             owners.change(segment, model[segment as usize], tree);
             model[segment as usize] = tree;
             for tree in 1..4 {
-                let mut listed: Vec<u32> = owners.of(tree).collect();
+                let mut listed: Vec<u32> = owners.owned_by(tree).collect();
                 listed.sort_unstable();
                 assert!(listed.into_iter().eq((0..SEGMENTS).filter(|&other| model[other as usize] == Some(tree))));
             }

@@ -1,6 +1,6 @@
 //! Taking space: for classes, extents and root entries (P1 to P4).
 
-use super::{Grown, SegmentEntry, SegmentKind, Segments, State};
+use super::{Grown, SegmentEntry, SegmentKind, Segments, SegmentsState};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::{Hint, Medium, Step};
 use crate::pool::format::HEADER;
@@ -38,7 +38,7 @@ impl Segments {
     fn grow_to<M: Medium>(
         &self,
         m: &M,
-        state: &mut State,
+        state: &mut SegmentsState,
         class: SegmentEntry,
         own: Option<u32>,
         to: u64,
@@ -66,7 +66,7 @@ impl Segments {
             m.hint(self.start(segment), self.geometry.segment, Hint::Whole);
             state.collapsed = Some(segment);
         }
-        self.put(m, state, segment, class, to);
+        self.set_entry(m, state, segment, class, to);
         m.flush(self.geometry.entry(segment), 8, Step::SegmentAssign);
         // The fence is for other threads that may take and commit blocks of the segment: their own fences do not wait
         // for this flush.
@@ -76,7 +76,7 @@ impl Segments {
     }
 
     /// A segment that is free, and whether it was never used. It stays free until it is [claimed](Self::claim).
-    fn next<M: Medium>(&self, m: &M, state: &mut State, wanted: u64) -> Result<(u32, bool), Fault> {
+    fn next<M: Medium>(&self, m: &M, state: &mut SegmentsState, wanted: u64) -> Result<(u32, bool), Fault> {
         if state.free.is_empty() && self.assignable(state.unused) >= self.count() {
             let idle: Vec<u32> = state.idle.drain(..).collect();
             self.free(m, state, idle);
@@ -88,7 +88,7 @@ impl Segments {
     }
 
     /// The first of `count` adjacent segments that were never used, behind which the table is readable (T4).
-    fn unused_run<M: Medium>(&self, m: &M, state: &State, count: u32, wanted: u64) -> Result<u32, Fault> {
+    fn unused_run<M: Medium>(&self, m: &M, state: &SegmentsState, count: u32, wanted: u64) -> Result<u32, Fault> {
         const PAGE: u64 = 4096;
         let mut first = self.assignable(state.unused);
         // A run does not reach over a part of the table.
@@ -121,14 +121,14 @@ impl Segments {
     }
 
     /// Takes a segment out of those that are free, or that were never used.
-    fn claim(&self, state: &mut State, segment: u32) {
+    fn claim(&self, state: &mut SegmentsState, segment: u32) {
         if !state.free.remove(&segment) {
             state.unused = segment + 1;
         }
     }
 
     /// Frees idle segments until so many bytes more may be in use.
-    fn make_room<M: Medium>(&self, m: &M, state: &mut State, bytes: u64) -> Result<(), Fault> {
+    fn make_room<M: Medium>(&self, m: &M, state: &mut SegmentsState, bytes: u64) -> Result<(), Fault> {
         while state.used + bytes > self.geometry.capacity {
             let Some(oldest) = state.idle.pop_front() else { return Err(self.out_of_space(bytes)) };
             self.free(m, state, vec![oldest]);
@@ -137,7 +137,7 @@ impl Segments {
     }
 
     /// Reserves space. If the disk is full, idle segments go first.
-    fn reserve<M: Medium>(&self, m: &M, state: &mut State, at: u64, len: u64) -> Result<(), Fault> {
+    fn reserve<M: Medium>(&self, m: &M, state: &mut SegmentsState, at: u64, len: u64) -> Result<(), Fault> {
         let reserve = || m.reserve(at, len).map_err(Fault::space(len, self.geometry.capacity));
         match reserve() {
             Err(fault) if fault.is_out_of_space() && !state.idle.is_empty() => {

@@ -14,7 +14,7 @@ const LEAF: SegmentEntry = SegmentEntry { kind: SegmentKind::Leaf, tree: 3, unit
 
 /// An empty table, with the space for so many segments.
 fn table(count: u64) -> (Dram, Segments) {
-    let geometry = Geometry { segment: SIZE, capacity: HEADER + count * SIZE };
+    let geometry = PoolGeometry { segment: SIZE, capacity: HEADER + count * SIZE };
     let m = Dram::zeroed(geometry.capacity);
     let segments = Segments::open(&m, geometry).unwrap();
     (m, segments)
@@ -70,7 +70,7 @@ fn what_is_idle_is_used_again_without_a_store_or_goes_to_others() {
 
 #[test]
 fn what_is_idle_becomes_an_extent_where_addresses_are_used_up() {
-    let geometry = Geometry { segment: SIZE, capacity: 1 << 40 };
+    let geometry = PoolGeometry { segment: SIZE, capacity: 1 << 40 };
     let m = Dram::zeroed(u64::from(FIRST + 4) * SIZE);
     let segments = Segments::open(&m, geometry).unwrap();
     let own: Vec<u32> = (0..4).map(|_| whole(&m, &segments, LEAF)).collect();
@@ -142,7 +142,7 @@ fn full_is_an_error_that_changes_nothing() {
 /// Promise 4 of the media makes the entries of a line durable in the order of the stores.
 #[test]
 fn the_entries_of_a_long_extent_become_durable_line_by_line() {
-    let geometry = Geometry { segment: 1024, capacity: 1 << 20 };
+    let geometry = PoolGeometry { segment: 1024, capacity: 1 << 20 };
     let m = Counted::new(Dram::zeroed(geometry.capacity));
     let segments = Segments::open(&m, geometry).unwrap();
     let before = m.counts();
@@ -159,7 +159,7 @@ fn the_entries_of_a_long_extent_become_durable_line_by_line() {
 
 #[test]
 fn runs_do_not_reach_over_parts_of_the_table() {
-    let geometry = Geometry { segment: 1024, capacity: 4 << 20 };
+    let geometry = PoolGeometry { segment: 1024, capacity: 4 << 20 };
     let m = Dram::zeroed(geometry.capacity);
     let segments = Segments::open(&m, geometry).unwrap();
     let class = SegmentEntry { unit: 64, ..LEAF };
@@ -193,7 +193,7 @@ fn an_extent_has_no_more_than_the_segments_that_follow_it() {
     assert_eq!([words(1024), words(1025)], [Some(1024), None]);
     // The entry claims more segments than the table has.
     let mut state = segments.state.lock();
-    segments.put(medium, &mut state, head, SegmentEntry::new(SegmentKind::Extent, 0, 100), SIZE);
+    segments.set_entry(medium, &mut state, head, SegmentEntry::new(SegmentKind::Extent, 0, 100), SIZE);
     drop(state);
     assert_eq!([words(1024), words(1025)], [Some(1024), None]);
 }
@@ -201,9 +201,9 @@ fn an_extent_has_no_more_than_the_segments_that_follow_it() {
 #[test]
 fn places_are_those_in_the_list() {
     let places = Places::new(&[2, 3, 7]);
-    assert_eq!([2, 3, 7].map(|segment| places.of(segment)), [Some(0), Some(1), Some(2)]);
-    assert!([0, 1, 4, 6, 8, u32::MAX].iter().all(|&segment| places.of(segment).is_none()));
-    assert_eq!(Places::new(&[]).of(0), None);
+    assert_eq!([2, 3, 7].map(|segment| places.position(segment)), [Some(0), Some(1), Some(2)]);
+    assert!([0, 1, 4, 6, 8, u32::MAX].iter().all(|&segment| places.position(segment).is_none()));
+    assert_eq!(Places::new(&[]).position(0), None);
 }
 
 #[test]

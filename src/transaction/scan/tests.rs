@@ -312,7 +312,7 @@ fn what_has_come_since_is_a_conflict_where_all_was_removed() {
     }
 }
 
-/// A transaction that waits sees the change, too, if it reads other keys in between, each of which is one more to be
+/// A transaction that waits sees the change, too, if it reads other keys in between, and each of them is one more to be
 /// compared.
 #[test]
 fn what_has_come_since_is_a_conflict_however_much_is_read() {

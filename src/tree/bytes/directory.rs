@@ -3,7 +3,7 @@
 use crate::byte_key::ByteKey;
 use crate::delay::{Validation, is_left_out};
 use crate::error::Fault;
-use crate::index::{Fences, GROUP, Named, RUN, Source, Strings, Top, VolatileIndex, image_of};
+use crate::index::{GROUP, ImageTop, Lows, Named, RUN, ReadNode, Strings, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteRange, IndexKind};
 use crate::pool::PoolState;
@@ -14,26 +14,26 @@ use std::io;
 use std::sync::Arc;
 
 /// The fence keys of the leaves of a tree.
-pub struct LeafFences<M: Medium> {
+pub struct LeafLows<M: Medium> {
     pool: Arc<PoolState<M>>,
     /// The number of the tree.
     tree: u16,
 }
 
-impl<M: Medium> Fences for LeafFences<M> {
+impl<M: Medium> Lows for LeafLows<M> {
     fn with<R>(&self, name: u64, read: impl FnOnce(&[u8]) -> R) -> R {
         let pool = self.pool.access(self.tree);
         // A racing reader may have any word.
-        if pool.is_leaf(name) { pool.block(name).with_fence(read) } else { read(&[]) }
+        if pool.is_leaf(name) { pool.block(name).with_low(read) } else { read(&[]) }
     }
 }
 
 /// The index, which is in memory.
-pub struct ByteDirectory<M: Medium>(VolatileIndex<Strings<LeafFences<M>>>);
+pub struct ByteDirectory<M: Medium>(VolatileIndex<Strings<LeafLows<M>>>);
 
 impl<M: Medium> ByteDirectory<M> {
     pub(super) fn new(pool: &Arc<PoolState<M>>, root: Root) -> Self {
-        Self(VolatileIndex::of(Strings(LeafFences { pool: Arc::clone(pool), tree: root.slot })))
+        Self(VolatileIndex::with_separators(Strings(LeafLows { pool: Arc::clone(pool), tree: root.slot })))
     }
 }
 
@@ -48,7 +48,7 @@ impl<M: Medium> ByteDirectory<M> {
 }
 
 impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory<M> {
-    type Hint<'d> = Named<'d, Strings<LeafFences<M>>>;
+    type Hint<'d> = Named<'d, Strings<LeafLows<M>>>;
 
     fn kind(&self) -> IndexKind {
         IndexKind::Volatile
@@ -115,7 +115,7 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         if self.0.is_lost() { Err(Fault::address_space(io::ErrorKind::OutOfMemory.into())) } else { Ok(()) }
     }
 
-    fn image(&self) -> (Vec<u64>, Top) {
+    fn image(&self) -> (Vec<u64>, ImageTop) {
         let mut leaves = Vec::new();
         if !self.0.for_each(|name, leaf| leaves.push((name, leaf))) {
             leaves.clear();
@@ -123,7 +123,7 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         image_of(leaves)
     }
 
-    fn restore(&self, top: Top, source: Source) -> bool {
+    fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         self.0.restore(top, source)
     }
 

@@ -13,7 +13,7 @@ use crate::medium::Medium;
 use crate::node::{ByteLeaf, InNode, IndexKind, RefOf};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
-use directory::{ByteDirectory, LeafFences};
+use directory::{ByteDirectory, LeafLows};
 use std::sync::Arc;
 
 impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
@@ -60,7 +60,7 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
         leaves: &[(u64, u64)],
         _report: &mut dyn FnMut(Broken),
     ) -> (u64, u64) {
-        built_volatile::<Strings<LeafFences<M>>>(leaves.len())
+        built_volatile::<Strings<LeafLows<M>>>(leaves.len())
     }
 }
 

@@ -21,7 +21,7 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let mut used = RecordSet::new(segments, self.root.slot);
         let mut entries = 0;
-        // The slots whose records are also those of slots to the right.
+        // The slots whose records slots to the right have, too.
         let mut twice = Vec::new();
         let offsets: Vec<u64> = leaves.all().collect();
         let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
@@ -33,12 +33,12 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
             if i % 4096 == 0 {
                 self.tell_of_records((offsets.len() - i) as u64, offsets.len() as u64);
             }
-            self.leaves.block(at).with_fence(|fence| fence.clone_into(&mut low));
+            self.leaves.block(at).with_low(|fence| fence.clone_into(&mut low));
             if high.as_ref().is_some_and(|high| low >= *high) {
                 return Err(Broken::new(at, "N4: lows ascend along a chain").into());
             }
             std::mem::swap(high.get_or_insert_default(), &mut low);
-            let fence = self.leaves.block(at).fence_record();
+            let fence = self.leaves.block(at).low_record();
             if fence != 0 && used.insert(fence) != Some(true) {
                 return Err(lost(at).into());
             }

@@ -1,17 +1,17 @@
 //! Keys that are byte strings. An entry is a record of a key and a value, and slots point to records.
 
 use super::escape::{escape, unescape};
-use super::{Form, KeyBytes, Part, Sink, Source};
+use super::{Form, KeyBytes, PartForm, PartSource, Sink};
 use crate::byte_key::ByteKey;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::kind::Kind;
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, Parts, record_of, reference};
+use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, RecordParts, record_of, reference};
 use crate::pool::access::Access;
 use crate::pool::records::{Reading, Records};
 use crate::raw::{KEY_MAX, Raw};
 use crate::tree::part::{AnyPart, PartOf};
-use crate::tree::values::{Written, check_len};
+use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use std::ops::Range;
 const SHORT: usize = 17;
 
 /// What was found in a leaf that did not change meanwhile.
-enum Found {
+enum FoundValue {
     /// A value that was copied to these bytes of the buffer.
     Short(Range<usize>),
     /// A value that does not fit into the buffer.
@@ -31,12 +31,12 @@ enum Found {
 impl<N: TreeNode<Keys = ByteStrings>, M: Medium> TreeState<N, M> {
     /// Copies a value that a slot points to, if it fits into the buffer.
     #[inline]
-    fn copy_value(&self, reference: u64, buffer: &mut [[u8; 8]; SHORT]) -> Found {
+    fn copy_value(&self, reference: u64, buffer: &mut [[u8; 8]; SHORT]) -> FoundValue {
         let at = record_of(reference);
         let pool = self.leaves.access();
         match pool.parts(at) {
-            Ok(parts) => pool.load_record(at, parts.value, buffer).map_or(Found::Long, Found::Short),
-            Err(broken) => Found::Damaged(broken),
+            Ok(parts) => pool.load_record(at, parts.value, buffer).map_or(FoundValue::Long, FoundValue::Short),
+            Err(broken) => FoundValue::Damaged(broken),
         }
     }
 
@@ -63,7 +63,7 @@ fn encoded(bytes: &[u8], kind: Kind) -> Raw<&[u8]> {
 
 /// The value of a record with these parts.
 #[inline]
-fn stored(pool: Access<'_, impl Medium>, at: u64, Parts { value, .. }: Parts, kind: Kind) -> Raw {
+fn stored(pool: Access<'_, impl Medium>, at: u64, RecordParts { value, .. }: RecordParts, kind: Kind) -> Raw {
     match kind.is_record {
         true => Raw::Bytes(pool.record_bytes(at, value.0, value.1)),
         false => Raw::Word(pool.with_record(at, value, word)),
@@ -82,12 +82,12 @@ impl Form for ByteStrings {
     type Source<'k> = ByteSource<'k>;
 
     #[inline]
-    fn source(bytes: &[u8], _: Part) -> ByteSource<'_> {
+    fn source(bytes: &[u8], _: PartForm) -> ByteSource<'_> {
         ByteSource(bytes)
     }
 
     #[inline]
-    fn write_part(encoded: KeyBytes<'_>, part: Part, is_last: bool, to: &mut impl Sink) {
+    fn write_part(encoded: KeyBytes<'_>, part: PartForm, is_last: bool, to: &mut impl Sink) {
         let bytes = encoded.as_bytes();
         match part.size {
             // A length that is known when the program is compiled copies faster.
@@ -98,7 +98,7 @@ impl Form for ByteStrings {
     }
 
     #[inline]
-    fn read_part<K>(from: &mut impl Source, part: Part, is_last: bool, decode: impl FnOnce(&[u8]) -> K) -> K {
+    fn read_part<K>(from: &mut impl PartSource, part: PartForm, is_last: bool, decode: impl FnOnce(&[u8]) -> K) -> K {
         match part.size {
             _ if is_last => from.rest(decode),
             Some(size) => from.bytes(size as usize, decode),
@@ -106,7 +106,7 @@ impl Form for ByteStrings {
         }
     }
 
-    fn with_prefix<'p>(parts: Self::Encoded<'p>, _: usize, _: Part) -> (KeyBytes<'p>, Option<KeyBytes<'p>>) {
+    fn with_prefix<'p>(parts: Self::Encoded<'p>, _: usize, _: PartForm) -> (KeyBytes<'p>, Option<KeyBytes<'p>>) {
         let after = parts.after_prefix();
         (parts, after)
     }
@@ -147,9 +147,9 @@ impl Form for ByteStrings {
         });
         match tree.note(found) {
             None => Ok(None),
-            Some(Found::Short(bytes)) => Ok(Some(read(&buffer.as_flattened()[bytes]))),
-            Some(Found::Damaged(broken)) => Err(broken.into()),
-            Some(Found::Long) => tree.get_long_with(key, read),
+            Some(FoundValue::Short(bytes)) => Ok(Some(read(&buffer.as_flattened()[bytes]))),
+            Some(FoundValue::Damaged(broken)) => Err(broken.into()),
+            Some(FoundValue::Long) => tree.get_long_with(key, read),
         }
     }
 
@@ -158,7 +158,7 @@ impl Form for ByteStrings {
         key: ByteKey<'_>,
         value: Raw<&[u8]>,
         again: bool,
-    ) -> Result<(u64, Written<'t, N, M>), Fault> {
+    ) -> Result<(u64, WrittenRecord<'t, N, M>), Fault> {
         tree.pool.admit()?;
         let (key, hash) = (key.bytes(), key.hash());
         let word;
@@ -174,10 +174,10 @@ impl Form for ByteStrings {
         }
         check_len(value)?;
         let records = tree.leaves.records.as_ref().expect("a tree of byte strings has records");
-        let len = KeyLen::of(key.len());
+        let len = KeyLen::for_len(key.len());
         let write = if again { Records::write_again } else { Records::write };
         let record = write(records, &tree.pool.medium, &tree.pool.segments, &[len.as_bytes(), key, value])?;
-        let written = Written { by: tree, record: Some(record) };
+        let written = WrittenRecord { by: tree, record: Some(record) };
         Ok((reference(record, hash)?, written))
     }
 
@@ -194,7 +194,7 @@ impl Form for ByteStrings {
         read: impl FnOnce(&[u8], Raw<&[u8]>) -> R,
     ) -> Result<R, Fault> {
         let (pool, at) = entry_of(reference, reading);
-        let Parts { key: (from, len), value: (_, value) } = pool.parts(at)?;
+        let RecordParts { key: (from, len), value: (_, value) } = pool.parts(at)?;
         // The value follows the key.
         Ok(pool.with_record(at, (from, len + value), |bytes| {
             let (key, value) = bytes.split_at(len as usize);
@@ -246,7 +246,7 @@ impl Sink for KeyBytes<'_> {
 #[derive(Debug)]
 pub struct ByteSource<'k>(&'k [u8]);
 
-impl Source for ByteSource<'_> {
+impl PartSource for ByteSource<'_> {
     #[inline]
     fn number(&mut self, width: u32) -> u64 {
         let width = width as usize;

@@ -10,7 +10,7 @@ mod words;
 pub use key_bytes::KeyBytes;
 
 use super::part::{AnyPart, PartOf};
-use super::values::Written;
+use super::values::WrittenRecord;
 use super::{TreeNode, TreeState};
 use crate::error::Fault;
 use crate::kind::Kind;
@@ -41,26 +41,31 @@ pub trait Form: Keys {
 
     /// What reads the parts of a key, one after the other.
     #[doc(hidden)]
-    type Source<'k>: Source;
+    type Source<'k>: PartSource;
 
     /// The parts of a key, which is `whole`.
     #[doc(hidden)]
-    fn source(key: &Self::Key, whole: Part) -> Self::Source<'_>;
+    fn source(key: &Self::Key, whole: PartForm) -> Self::Source<'_>;
 
     /// Writes a key of this form as a part of another one.
     #[doc(hidden)]
-    fn write_part(encoded: Self::Encoded<'_>, part: Part, is_last: bool, to: &mut impl Sink);
+    fn write_part(encoded: Self::Encoded<'_>, part: PartForm, is_last: bool, to: &mut impl Sink);
 
     /// Reads a key of this form that is a part of another one.
     #[doc(hidden)]
-    fn read_part<K>(from: &mut impl Source, part: Part, is_last: bool, decode: impl FnOnce(&Self::Key) -> K) -> K;
+    fn read_part<K>(
+        from: &mut impl PartSource,
+        part: PartForm,
+        is_last: bool,
+        decode: impl FnOnce(&Self::Key) -> K,
+    ) -> K;
 
     /// The first key of those that begin with parts of `size` bytes, and the first one behind them, if there is one.
     #[doc(hidden)]
     fn with_prefix<'p>(
         parts: Self::Encoded<'p>,
         size: usize,
-        whole: Part,
+        whole: PartForm,
     ) -> (Self::Encoded<'p>, Option<Self::Encoded<'p>>);
 
     /// The part of a tree with such keys.
@@ -96,7 +101,7 @@ pub trait Form: Keys {
         key: Self::Ref<'_>,
         value: Raw<&[u8]>,
         again: bool,
-    ) -> Result<(u64, Written<'t, N, M>), Fault>;
+    ) -> Result<(u64, WrittenRecord<'t, N, M>), Fault>;
 
     /// The value behind a slot's word, which was read after `reading` had begun.
     #[doc(hidden)]
@@ -131,7 +136,7 @@ pub trait Form: Keys {
 
 /// What the code of a part depends on, besides the key.
 #[derive(Debug, Clone, Copy)]
-pub struct Part {
+pub struct PartForm {
     pub(crate) size: Option<u32>,
     pub(crate) base: u64,
 }
@@ -149,7 +154,7 @@ pub trait Sink: Default {
 }
 
 /// Where parts are read from. A damaged pool may hold too few bytes: then the missing ones are zeros.
-pub trait Source {
+pub trait PartSource {
     /// The next `width` bytes as a number.
     fn number(&mut self, width: u32) -> u64;
     /// The next `count` bytes, or fewer.

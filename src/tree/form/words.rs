@@ -1,6 +1,6 @@
 //! Keys that are words: they lie in the slots of leaves, and compare as numbers.
 
-use super::{Form, Part, Sink, Source};
+use super::{Form, PartForm, PartSource, Sink};
 use crate::error::Fault;
 use crate::kind::Kind;
 use crate::medium::Medium;
@@ -8,7 +8,7 @@ use crate::node::{Entry, OneLine, Words};
 use crate::pool::records::{Reading, Records};
 use crate::raw::Raw;
 use crate::tree::part::{AnyPart, PartOf};
-use crate::tree::values::{Written, check_len};
+use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};
 
 impl Form for Words {
@@ -17,24 +17,24 @@ impl Form for Words {
     type Source<'k> = WordSource;
 
     #[inline]
-    fn source(word: &u64, whole: Part) -> WordSource {
+    fn source(word: &u64, whole: PartForm) -> WordSource {
         WordSource::new(*word, whole.size.unwrap_or(8))
     }
 
     #[inline]
-    fn write_part(word: u64, part: Part, _: bool, to: &mut impl Sink) {
+    fn write_part(word: u64, part: PartForm, _: bool, to: &mut impl Sink) {
         to.number(word.wrapping_sub(part.base), part.size.unwrap_or(8));
     }
 
     #[inline]
-    fn read_part<K>(from: &mut impl Source, part: Part, _: bool, decode: impl FnOnce(&u64) -> K) -> K {
+    fn read_part<K>(from: &mut impl PartSource, part: PartForm, _: bool, decode: impl FnOnce(&u64) -> K) -> K {
         decode(&from.number(part.size.unwrap_or(8)).wrapping_add(part.base))
     }
 
     fn with_prefix<'p>(
         parts: Self::Encoded<'p>,
         size: usize,
-        whole: Part,
+        whole: PartForm,
     ) -> (Self::Encoded<'p>, Option<Self::Encoded<'p>>) {
         let whole = whole.size.unwrap_or(8);
         if size > whole as usize {
@@ -86,12 +86,12 @@ impl Form for Words {
         _key: u64,
         value: Raw<&[u8]>,
         again: bool,
-    ) -> Result<(u64, Written<'t, N, M>), Fault> {
+    ) -> Result<(u64, WrittenRecord<'t, N, M>), Fault> {
         let (bytes, records) = match (value, &tree.leaves.records) {
-            (Raw::Word(word), None) => return Ok((word, Written { by: tree, record: None })),
+            (Raw::Word(word), None) => return Ok((word, WrittenRecord { by: tree, record: None })),
             (Raw::Bytes(bytes), Some(records)) => (bytes, records),
-            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for that of
-            // another slot.
+            // The type does not encode what its kind says. Its word would be taken for a record, perhaps for a record
+            // of another slot.
             (Raw::Word(_), Some(_)) => return Err(tree.kind_mismatch("bytes", "a value in its slot")),
             (Raw::Bytes(_), None) => return Err(tree.kind_mismatch("values in their slots", "bytes")),
         };
@@ -99,7 +99,7 @@ impl Form for Words {
         check_len(bytes)?;
         let write = if again { Records::write_again } else { Records::write };
         let record = write(records, &tree.pool.medium, &tree.pool.segments, &[bytes])?;
-        Ok((record, Written { by: tree, record: Some(record) }))
+        Ok((record, WrittenRecord { by: tree, record: Some(record) }))
     }
 
     #[inline]
@@ -170,7 +170,7 @@ impl WordSource {
     }
 }
 
-impl Source for WordSource {
+impl PartSource for WordSource {
     #[inline]
     fn number(&mut self, width: u32) -> u64 {
         let number = self.0.unbounded_shr(64 - 8 * width);

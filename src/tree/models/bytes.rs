@@ -39,7 +39,7 @@ impl Subject for Tree {
 /// Sets the value of each key, which is a letter, to the number.
 pub(super) fn put(tree: &Tree, keys: &str, value: u64) {
     for key in keys.as_bytes() {
-        tree.put(ByteKey::at(&[*key]), Raw::Word(value), |_| true).unwrap();
+        tree.put_if(ByteKey::at(&[*key]), Raw::Word(value), |_| true).unwrap();
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn split_unposted(tree: &Tree) {
 
 /// Removes keys that are there.
 fn take(tree: &Tree, keys: &str) {
-    keys.as_bytes().iter().for_each(|key| assert!(tree.take(ByteKey::at(&[*key])).unwrap()));
+    keys.as_bytes().iter().for_each(|key| assert!(tree.remove_value(ByteKey::at(&[*key])).unwrap()));
 }
 
 fn get(tree: &Tree, key: &str) -> Option<u64> {
@@ -137,7 +137,7 @@ fn loom_tree_reader_of_bytes_that_go_against_a_merge() {
     merge(|tree| assert!(matches!(get(tree, "d"), None | Some(1 | 2)))).run();
 }
 
-/// The record of `a` is replaced, and its block becomes that of `b`.
+/// The record of `a` is replaced, and `b` gets its block.
 fn reuse() -> Model<Tree> {
     Model::new(
         |tree| put(tree, "a", 1),
