@@ -1,7 +1,7 @@
 //! The instructions of this CPU from an assembler file, `shims/*.S`, for the feature `asm-shims`: for toolchains and
 //! audits that want them there. Each is a call, where the inline assembler is part of its caller.
 
-use super::Words;
+use super::PairWords;
 
 /// Declares functions of the assembler file of this CPU, each under its name there.
 macro_rules! shims {
@@ -20,9 +20,9 @@ macro_rules! shims {
 
 #[cfg(target_arch = "x86_64")]
 shims! { "sysv64":
-    "bristlecone_cas128" cas128(at: *mut [u64; 2], current: Words, new: Words) -> Words;
-    "bristlecone_load_avx" load_avx(at: *const [u64; 2]) -> Words;
-    "bristlecone_store_avx" store_avx(at: *mut [u64; 2], pair: Words);
+    "bristlecone_cas128" cas128(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords;
+    "bristlecone_load_avx" load_avx(at: *const [u64; 2]) -> PairWords;
+    "bristlecone_store_avx" store_avx(at: *mut [u64; 2], pair: PairWords);
     "bristlecone_clwb" clwb(line: *const u8);
     "bristlecone_clflushopt" clflushopt(line: *const u8);
     "bristlecone_clflush" clflush(line: *const u8);
@@ -31,10 +31,10 @@ shims! { "sysv64":
 
 #[cfg(target_arch = "aarch64")]
 shims! { "C":
-    "bristlecone_cas128_lse" cas128_lse(at: *mut [u64; 2], current: Words, new: Words) -> Words;
-    "bristlecone_cas128_llsc" cas128_llsc(at: *mut [u64; 2], current: Words, new: Words) -> Words;
-    "bristlecone_load_lse2" load_lse2(at: *const [u64; 2]) -> Words;
-    "bristlecone_store_lse2" store_lse2(at: *mut [u64; 2], pair: Words);
+    "bristlecone_cas128_lse" cas128_lse(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords;
+    "bristlecone_cas128_llsc" cas128_llsc(at: *mut [u64; 2], current: PairWords, new: PairWords) -> PairWords;
+    "bristlecone_load_lse2" load_lse2(at: *const [u64; 2]) -> PairWords;
+    "bristlecone_store_lse2" store_lse2(at: *mut [u64; 2], pair: PairWords);
     "bristlecone_cvadp" cvadp(line: *const u8);
     "bristlecone_cvap" cvap(line: *const u8);
     "bristlecone_cvac" cvac(line: *const u8);
