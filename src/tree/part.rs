@@ -282,7 +282,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M>
     }
 
     fn write_records(&mut self, again: bool) -> Result<bool, Fault> {
-        self.writes.into_one_list();
+        self.writes.make_list();
         for write in self.writes.all_mut() {
             let Some(value) = write.new.as_ref().map(Raw::lent) else { continue };
             if matches!(value, Raw::Word(_)) && self.tree.leaves.records.is_none() {

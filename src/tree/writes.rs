@@ -112,7 +112,7 @@ impl<'t, N: TreeNode<Keys: Form>, M: Medium> Writes<'t, N, M> {
     }
 
     /// Makes a list of the writes, which are all there.
-    pub(super) fn into_one_list(&mut self) {
+    pub(super) fn make_list(&mut self) {
         if let Some(map) = self.map.take() {
             self.list = map.into_iter().map(|(key, new)| Write::new(key, new, None)).collect();
         }
