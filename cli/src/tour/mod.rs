@@ -213,7 +213,7 @@ const NEXT: &str = "\nNext:\n  \
      bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
      bristlecone load --journal 10ms   the same, safe from a loss of power\n  \
      bristlecone info                  what survives on this machine\n  \
-     bristlecone bench, crash          with the feature tools: how fast it is here; every crash state of small trees\n\
+     bristlecone bench, crash          with --features tools: speed; crash states\n\
      README.md has the library in 15 lines; docs/design.md says why it holds.";
 
 fn object(args: &Args, seed: u64, (rounds, second): (&[Round], Option<&second::Found>)) -> serde_json::Value {
