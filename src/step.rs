@@ -120,14 +120,14 @@ steps! {
     }
     "Changing a chain" {
         NodeFill: "A block that no chain reaches.", "The next walk counts the block as free.";
-        NodePrefill: "Entries beyond the owned range: empty slots (N2).", "Nothing to repair.";
+        NodePrefill: "Entries beyond the owned range: empty slots (N2); of byte strings, references that a leaf to the right has, too.", "Nothing to repair; the tree's next walk empties the left slots of byte strings.";
         SplitFill: "A block that no chain reaches.", "The next walk counts the block as free.";
-        JoinPrefill: "Entries beyond the owned range: empty slots (N2).", "Nothing to repair.";
+        JoinPrefill: "Entries beyond the owned range: empty slots (N2); of byte strings, references that a leaf to the right has, too.", "Nothing to repair; the tree's next walk empties the left slots of byte strings.";
         ShareFill: "A block that no chain reaches, and entries beyond the owned range.", "The next walk counts the block as free.";
         MoveFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
         BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";
-        Link: "The chain before the change, or after it.", "Nothing to repair: what a node does not own any more is empty (N2).";
+        Link: "The chain before the change, or after it.", "Nothing to repair in nodes of words: what a node does not own any more is empty (N2). Of byte strings: as `ByteForget`.";
         BlockNote: "A block whose note is not what it is.", "Nothing to repair: in use is what the chain reaches.";
     }
     "A persistent index" {
@@ -154,8 +154,8 @@ steps! {
         ByteInsert: "An empty slot, or the entry.", "Nothing to repair.";
         ByteUpdate: "The old record or the new one.", "Nothing to repair.";
         ByteRemove: "The entry, or an empty slot.", "Nothing to repair.";
-        ByteForget: "References in two leaves, of which the right one counts.", "The tree's next walk empties the left slots.";
-        ByteDuplicate: "References in two leaves, of which the right one counts.", "The next walk empties the left slots.";
+        ByteForget: "References in two leaves: the right one counts (B1).", "The tree's next walk empties the left slots.";
+        ByteDuplicate: "References in two leaves, in a walk that empties the left slots.", "The next walk does.";
     }
     "Sorted layouts: shifting" {
         ShiftOutwards: "One equal pair of keys, of which the outer one is whole (N3).", "The first touch of the node closes the gap.";

@@ -154,7 +154,7 @@ pub(crate) fn link(node: BlockAt<'_, impl Medium>, next: u64) {
     node.store(NEXT, next);
     delay();
     node.flush(NEXT, 8, Step::Link);
-    // Entries that the store moved out of the owned range are empty slots by N2; entries that it moved in were
-    // prefilled.
+    // Entries that the store moved out of the owned range are empty slots by N2 (in nodes of words); entries that it
+    // moved in were prefilled.
     node.fence(Step::Link);
 }

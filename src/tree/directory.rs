@@ -11,7 +11,7 @@ use crate::pool::blocks::Blocks;
 use std::io;
 
 /// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A
-/// leaf is known to it by its [name](crate::node::Keys::name).
+/// leaf is known to it by its [separator](crate::node::Keys::separator).
 pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// A leaf that was found at once.
     type Hint<'d>: Copy

@@ -1,4 +1,5 @@
-//! What keys are: words, or byte strings. Chains and trees are the same for both; this is what differs.
+//! What keys are: words, or byte strings. Chains and trees are the same for both; what differs is in [`words`] and
+//! [`bytes`]. `docs/design.md`, section 3, lists what differs elsewhere.
 
 mod bytes;
 mod words;

@@ -1,6 +1,7 @@
 //! The two forms of keys, words and byte strings, as maps and transactions see them.
 //!
-//! All differences are in [`words`] and [`bytes`]: how keys are encoded, and where keys and values are in the tree.
+//! What differs here is in [`words`] and [`bytes`]: how keys are encoded, and where keys and values are in the tree.
+//! `docs/design.md`, section 3, lists what differs elsewhere.
 
 mod bytes;
 mod escape;
