@@ -140,7 +140,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     ///
     /// The first look at a block that was in use before the open makes its shadow. If there is no memory for it, the
     /// process is aborted, as wherever else memory is missing: the tree is not damaged, and a reader has no other
-    /// answer. (For blocks that are taken, [`take`](Self::take) made them, or failed.)
+    /// answer. (For blocks that are taken, [`take`](Self::take_block) made them, or failed.)
     #[inline(always)]
     fn shadow(&self, at: u64) -> &Shadow<Hints<N>> {
         match self.shadow_at_once(at) {

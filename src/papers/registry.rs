@@ -24,7 +24,7 @@ macro_rules! layouts {
             [Fingerprinted<Circular<4>>: | Fingerprinted<Circular<64>>]
             [Scanned<Linear<4>>: | Scanned<Linear<64>>]
             [Scanned<Circular<4>>: | Scanned<Circular<64>>]
-            [SentinelLeaves<Linear<4>>: |]
+            [SentinelLeaves<Linear<4>>: | SentinelLeaves<Linear<64>>]
             [SentinelLeaves<Circular<4>>: | SentinelLeaves<Circular<64>>]
             [FingerprintedLeaves<Linear<4>>: |]
             [FingerprintedLeaves<Circular<4>>: |]
@@ -33,19 +33,19 @@ macro_rules! layouts {
             [CircularPrinted<4, { circ::LINEAR }>: |]
             [CircularPrinted<4, { circ::HALF }>: |]
             [Logged<4>: | Logged<64>]
-            [Logged<4, true>: |]
+            [Logged<4, true>: | Logged<64, true>]
             [Fingerprint<4>: | Fingerprint<32>]
-            [Fingerprint<4, true>: |]
+            [Fingerprint<4, true>: | Fingerprint<32, true>]
             [Versioned<4>: | Versioned<32>]
             [VersionedInner<4>: |]
-            [Versioned<4, VersionedInner<4>>: |]
+            [Versioned<4, VersionedInner<4>>: | Versioned<32, VersionedInner<32>>]
             [Append<3, Fixed>: | Append<16, Fixed>]
             [Append<3, Conservative>: | Append<16, Conservative>]
             [Append<3, Aggressive>: | Append<16, Aggressive>]
             [Append<3>: | Append<16>]
-            [Append<3, AsPrinted>: |]
-            [Append<3, Fixed, Logged<4>>: |]
-            [Append<3, Fixed, Logged<4, true>>: |]
+            [Append<3, AsPrinted>: | Append<16, AsPrinted>]
+            [Append<3, Fixed, Logged<4>>: | Append<16, Fixed, Logged<64>>]
+            [Append<3, Fixed, Logged<4, true>>: | Append<16, Fixed, Logged<64, true>>]
             [CowSip<4>: CowSip<64> |]
             [CowSip<4, { crab::OWN_SPACE }>: |]
             [CowSip<4, { crab::PROBE }>: |]
@@ -142,4 +142,27 @@ fn layout_name(layout: u16) -> &'static str {
 /// The name of an index's tag.
 pub(crate) fn index_name(index: u16) -> &'static str {
     IndexKind::from_tag(index).map_or("unknown", IndexKind::name)
+}
+
+#[cfg(test)]
+mod tests {
+
+    /// [`Pool::name_all_layouts`](crate::Pool::name_all_layouts) promises them.
+    #[test]
+    fn every_published_layout_is_in_the_list() {
+        let mut listed = Vec::new();
+        let plain = |text: &str| text.chars().filter(|c| !" {}".contains(*c)).collect::<String>();
+        macro_rules! list {
+            ($type:ty) => {
+                listed.push(plain(stringify!($type)));
+            };
+        }
+        layouts!(each!(all list;));
+        let aliases =
+            include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("pub type ")?.split_once(" = "));
+        let aliases: Vec<_> = aliases.map(|(name, of)| (name, plain(of.trim_end_matches(';')))).collect();
+        assert!(aliases.len() > 20);
+        let missing: Vec<_> = aliases.iter().filter(|(_, of)| !listed.contains(of)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }

@@ -45,7 +45,7 @@ pub(crate) struct PoolState<M: Medium> {
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Reads the header of a pool. Nothing is stored before [`take`](Self::take).
+    /// Reads the header of a pool. Nothing is stored before [`take`](Self::mark_in_use).
     pub(crate) fn open(
         medium: M,
         (superblock, twin): (Superblock, usize),

@@ -243,10 +243,10 @@ impl<M: Medium> Pool<M> {
 
     fn check_root(&self, root: Root, report: &mut Report) {
         let state = &self.state;
-        let signature = root.signature(&state.medium);
-        match checks::find(&signature).zip(IndexKind::from_tag(signature.index)) {
+        let index = IndexKind::from_tag(root.signature(&state.medium).index);
+        match index.and_then(|index| Some((checks::find(state, root, index)?, index))) {
             Some((check, index)) => {
-                check(state, root, index, report);
+                (check.run)(state, root, index, report);
                 report.trees += 1;
             }
             None => report.unchecked.push(describe(state, root)),

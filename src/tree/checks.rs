@@ -14,42 +14,67 @@ use super::check::check_tree;
 use crate::medium::Medium;
 use crate::node::{IndexKind, Keys};
 use crate::papers::registry::{foreign, layouts};
-use crate::pool::roots::{Root, Signature};
+use crate::pool::roots::Root;
+use crate::pool::segments::SegmentKind;
 use crate::pool::{Pool, PoolState, Report};
 use parking_lot::RwLock;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// Checks a tree of one layout.
-type Check<M> = fn(&Arc<PoolState<M>>, Root, IndexKind, &mut Report);
+/// The check of trees of one type.
+pub(super) struct Check<M: Medium> {
+    pub(super) run: fn(&Arc<PoolState<M>>, Root, IndexKind, &mut Report),
+    /// See [`TreeNode::inner_bytes`].
+    inner_bytes: Option<u64>,
+}
 
-/// A medium, and a layout: its tag, the hash of its name if it is not the crate's, and its slots.
+impl<M: Medium> Clone for Check<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Medium> Copy for Check<M> {}
+
+/// A medium, and a layout: its tag, the hash of its name if it is not the crate's, and its slots. Types with one key
+/// may differ in the sizes of their inner nodes.
 type Key = (TypeId, u16, Option<u64>, u32);
 
-/// The named layouts, each with a [`Check`].
-static NAMED: LazyLock<RwLock<HashMap<Key, Box<dyn Any + Send + Sync>>>> = LazyLock::new(RwLock::default);
+/// The types that were named, each with a [`Check`].
+type Named = HashMap<Key, Vec<(TypeId, Box<dyn Any + Send + Sync>)>>;
+
+static NAMED: LazyLock<RwLock<Named>> = LazyLock::new(RwLock::default);
 
 /// Names a layout: from now on, trees of it are checked.
 pub(crate) fn name<N: TreeNode, M: Medium>() {
     // One that cannot be opened needs no check.
     let Ok(foreign) = foreign::<N>() else { return };
     let key = (TypeId::of::<M>(), N::LAYOUT, foreign, N::SLOTS as u32);
-    if !NAMED.read().contains_key(&key) {
-        let check: Check<M> = check::<N, M>;
-        NAMED.write().insert(key, Box::new(check));
+    let is_named =
+        |named: &Named| named.get(&key).is_some_and(|types| types.iter().any(|(of, _)| *of == TypeId::of::<N>()));
+    if is_named(&NAMED.read()) {
+        return;
+    }
+    let mut named = NAMED.write();
+    if !is_named(&named) {
+        named.entry(key).or_default().push((TypeId::of::<N>(), Box::new(check_of::<N, M>())));
     }
 }
 
 /// The check for a tree; `None` if the program has none.
-pub(super) fn find<M: Medium>(of: &Signature) -> Option<Check<M>> {
+pub(super) fn find<M: Medium>(pool: &PoolState<M>, root: Root, index: IndexKind) -> Option<Check<M>> {
+    let of = root.signature(&pool.medium);
+    let fits = |check: &Check<M>| {
+        index != IndexKind::Persistent || check.inner_bytes.is_some_and(|bytes| may_have(pool, root, bytes))
+    };
     let always = of.known().and_then(|layout| {
         #[allow(clippy::wildcard_imports, reason = "the names in the list")]
         use crate::{node::*, papers::*};
         macro_rules! if_it_is {
             ($type:ty) => {
                 if layout == (<$type as Node>::LAYOUT, <$type as Node>::SLOTS) {
-                    return Some(check::<$type, M> as Check<M>);
+                    return Some(check_of::<$type, M>());
                 }
             };
         }
@@ -57,7 +82,22 @@ pub(super) fn find<M: Medium>(of: &Signature) -> Option<Check<M>> {
         None
     });
     let key = (TypeId::of::<M>(), of.layout, of.foreign, of.slots);
-    always.or_else(|| NAMED.read().get(&key)?.downcast_ref().copied())
+    always.filter(fits).or_else(|| {
+        let named = NAMED.read();
+        named.get(&key)?.iter().filter_map(|(_, check)| check.downcast_ref().copied()).find(fits)
+    })
+}
+
+/// Whether the inner nodes of a tree's index may have so many bytes: the block at its root says how many they have,
+/// unless there is none, or it is no inner node of the tree, which a check reports.
+fn may_have<M: Medium>(pool: &PoolState<M>, root: Root, bytes: u64) -> bool {
+    let segments = &pool.segments;
+    let top = segments.holding(root.index(&pool.medium)).and_then(|segment| segments.entry(segment));
+    top.is_none_or(|top| top.kind != SegmentKind::Inner || top.tree != root.slot || u64::from(top.unit) == bytes)
+}
+
+fn check_of<N: TreeNode, M: Medium>() -> Check<M> {
+    Check { run: check::<N, M>, inner_bytes: N::inner_bytes() }
 }
 
 fn check<N: TreeNode, M: Medium>(pool: &Arc<PoolState<M>>, root: Root, index: IndexKind, report: &mut Report) {

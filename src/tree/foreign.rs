@@ -9,6 +9,7 @@ use crate::node::sorted::{self, Sorted};
 use crate::node::sorted_ops::SortedOps;
 use crate::node::space::InPlace;
 use crate::node::{IndexKind, Node, WordNode, Words};
+use crate::papers::Versioned;
 use crate::pool::{Options, Pool, Verdict};
 use crate::tree::PTree;
 
@@ -140,6 +141,28 @@ fn what_was_not_checked_is_not_clean() {
     Pool::<Dram>::name_layout::<Ada>();
     assert_eq!(pool.check().unwrap().verdict(), Verdict::Clean);
     assert_eq!(options().open_on_after_power_loss(Dram::from_words(words.iter().copied())).unwrap().1.trees, 2);
+}
+
+/// Two layouts that differ in the size of their inner nodes only, which no signature says: none is taken for the other.
+#[test]
+fn a_tree_is_checked_as_what_it_is() {
+    let pool = created();
+    let small = pool.tree_of::<Versioned<8>>("small").unwrap();
+    let large = pool.tree_of::<Versioned<8, Linear<16>>>("large").unwrap();
+    for tree in 0..500 {
+        small.insert(tree, 1).unwrap();
+        large.insert(tree, 1).unwrap();
+    }
+    drop((small, large));
+    assert!(pool.check().unwrap().is_clean(), "{:?}", pool.check());
+    let words = words_of(pool.medium());
+    let pool = options().open_on(Dram::from_words(words)).unwrap();
+    Pool::<Dram>::name_layout::<Versioned<8>>();
+    let report = pool.check().unwrap();
+    assert_eq!((report.verdict(), report.trees, report.unchecked.len()), (Verdict::Unchecked, 1, 1), "{report:?}");
+    assert_eq!(report.unchecked[0].name, "large");
+    Pool::<Dram>::name_layout::<Versioned<8, Linear<16>>>();
+    assert!(pool.check().unwrap().is_clean());
 }
 
 /// S1 holds with one twin, so this is no damage that matters yet.

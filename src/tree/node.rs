@@ -60,6 +60,9 @@ pub trait TreeNode: Node<Keys: Form> {
         leaves: &[(u64, u64)],
         report: &mut dyn FnMut(Broken),
     ) -> (u64, u64);
+
+    /// The bytes of an inner node of an index in the pool. `None`: trees of these leaves have no such index.
+    fn inner_bytes() -> Option<u64>;
 }
 
 impl<N: WordNode> TreeNode for N {
@@ -119,5 +122,9 @@ impl<N: WordNode> TreeNode for N {
             IndexKind::Flat | IndexKind::FlatFixed => built_flat(leaves.len()),
             IndexKind::Persistent => (check_persistent::<N::Inner, M>(pool, root, leaves, report), 0),
         }
+    }
+
+    fn inner_bytes() -> Option<u64> {
+        Some(N::Inner::BYTES)
     }
 }

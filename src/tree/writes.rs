@@ -56,7 +56,7 @@ const INLINE: usize = 4;
 
 /// The writes to a tree. Nearly always they are few, and then a list takes less time than a map.
 pub(super) struct Writes<'t, N: TreeNode, M: Medium> {
-    /// All writes, if they are few or [settled](Self::settle).
+    /// All writes, if they are few or [settled](Self::make_list).
     list: SmallVec<[Write<'t, N, M>; INLINE]>,
     /// All writes otherwise.
     map: Option<BTreeMap<OwnedOf<N>, NewValue>>,

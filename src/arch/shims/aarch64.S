@@ -16,7 +16,7 @@
     .size \name, . - \name
 .endm
 
-// Words cas128_lse(u64[2] *at, Words current, Words new): x0, x1 and x2, x3 and x4.
+// PairWords cas128_lse(u64[2] *at, PairWords current, PairWords new): x0, x1 and x2, x3 and x4.
     .arch_extension lse
 shim bristlecone_cas128_lse
     mov x6, x1
@@ -43,13 +43,13 @@ shim bristlecone_cas128_llsc
     mov x1, x7
 done bristlecone_cas128_llsc
 
-// Words load_lse2(const u64[2] *at)
+// PairWords load_lse2(const u64[2] *at)
 shim bristlecone_load_lse2
     mov x2, x0
     ldp x0, x1, [x2]
 done bristlecone_load_lse2
 
-// void store_lse2(u64[2] *at, Words pair)
+// void store_lse2(u64[2] *at, PairWords pair)
 shim bristlecone_store_lse2
     stp x1, x2, [x0]
 done bristlecone_store_lse2

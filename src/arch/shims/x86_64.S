@@ -17,7 +17,7 @@
     .size \name, . - \name
 .endm
 
-# Words cas128(u64[2] *at, Words current, Words new): `at` in rdi, `current` in rsi and rdx, `new` in rcx and r8.
+# PairWords cas128(u64[2] *at, PairWords current, PairWords new): `at` in rdi, `current` in rsi and rdx, `new` in rcx and r8.
 shim bristlecone_cas128
     mov r9, rbx
     .cfi_register rbx, r9
@@ -29,14 +29,14 @@ shim bristlecone_cas128
     .cfi_same_value rbx
 done bristlecone_cas128
 
-# Words load_avx(const u64[2] *at)
+# PairWords load_avx(const u64[2] *at)
 shim bristlecone_load_avx
     vmovdqa xmm0, [rdi]
     vmovq rax, xmm0
     vpextrq rdx, xmm0, 1
 done bristlecone_load_avx
 
-# void store_avx(u64[2] *at, Words pair)
+# void store_avx(u64[2] *at, PairWords pair)
 shim bristlecone_store_avx
     vmovq xmm0, rsi
     vpinsrq xmm0, xmm0, rdx, 1

@@ -67,7 +67,7 @@ impl Spare {
         self.ids.len()
     }
 
-    /// Makes sure that this many nodes can be [taken](Self::take).
+    /// Makes sure that this many nodes can be [taken](Self::take_spare).
     ///
     /// # Errors
     ///

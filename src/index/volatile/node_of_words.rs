@@ -8,7 +8,7 @@
 //! The word of a slot is its low minus one, with the sign bit flipped, so that `low <= key` becomes `word < key'` for
 //! signed numbers, which CPUs compare eight at a time.
 //!
-//! A search reads four lines of words at once, and then one line of children. [`Slots::touch`] prefetches the
+//! A search reads four lines of words at once, and then one line of children. [`NodeSlots::touch`] prefetches the
 //! children, too, where they may be far away.
 
 use super::node::{InNodes, IndexNode, NodeSlots, PAD, SIGN, WIDTH};

@@ -62,6 +62,10 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
     ) -> (u64, u64) {
         built_volatile::<Strings<LeafLows<M>>>(leaves.len())
     }
+
+    fn inner_bytes() -> Option<u64> {
+        None
+    }
 }
 
 /// A tree of byte strings.
