@@ -8,7 +8,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Index, Layout, Usage};
 use crate::place::TreeArgs;
 use crate::shape::Shape;
-use crate::stop::{Signal, Stop, Until};
+use crate::stop::{Input, Signal, Stop, Until};
 use crate::trees::{self, Kind, Tree};
 use crate::values::Values;
 use bristlecone::medium::Domain;
@@ -254,13 +254,7 @@ impl Args {
     }
 }
 
-#[cfg(unix)]
-fn buffered(input: impl io::Read + std::os::fd::AsFd + 'static, stop: &Stop) -> Box<dyn BufRead> {
-    Box::new(BufReader::with_capacity(1 << 16, Until::new(input, stop.clone())))
-}
-
-#[cfg(not(unix))]
-fn buffered(input: impl io::Read + 'static, stop: &Stop) -> Box<dyn BufRead> {
+fn buffered(input: impl Input, stop: &Stop) -> Box<dyn BufRead> {
     Box::new(BufReader::with_capacity(1 << 16, Until::new(input, stop.clone())))
 }
 

@@ -1,9 +1,11 @@
 //! SIGINT and SIGTERM as a wish: the command ends its work in order. A second one ends the process at once.
 
+use std::io::{self, Read};
+
 #[cfg(unix)]
-pub(crate) use with_signals::Stop;
+pub(crate) use with_signals::{Input, Stop};
 #[cfg(not(unix))]
-pub(crate) use without_signals::Stop;
+pub(crate) use without_signals::{Input, Stop};
 
 /// A signal that asked for an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +33,16 @@ impl<R> Until<R> {
     }
 }
 
+impl<R: Input> Read for Until<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stop.wait(&self.input);
+        if self.stop.asked().is_some() { Ok(0) } else { self.input.read(bytes) }
+    }
+}
+
 #[cfg(unix)]
 mod with_signals {
-    use super::{Signal, Until};
+    use super::Signal;
     use rustix::event::{PollFd, PollFlags, poll};
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::{flag, low_level};
@@ -42,6 +51,11 @@ mod with_signals {
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    /// What can be waited for.
+    pub(crate) trait Input: Read + AsFd + 'static {}
+
+    impl<R: Read + AsFd + 'static> Input for R {}
 
     /// The signals of this process from now on. Clones are about the same signals.
     #[derive(Clone)]
@@ -78,22 +92,25 @@ mod with_signals {
                 _ => Some(Signal { name: "SIGTERM", number: SIGTERM as u8 }),
             }
         }
-    }
 
-    impl<R: Read + AsFd> Read for Until<R> {
-        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            let mut any = [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&*self.stop.wake, PollFlags::IN)];
+        /// Waits until there is something to read, or a signal.
+        pub(super) fn wait(&self, input: &impl Input) {
+            let mut any = [PollFd::new(input, PollFlags::IN), PollFd::new(&*self.wake, PollFlags::IN)];
             // It fails if a signal comes meanwhile.
             let _ = poll(&mut any, None);
-            if self.stop.asked().is_some() { Ok(0) } else { self.input.read(bytes) }
         }
     }
 }
 
 #[cfg(not(unix))]
 mod without_signals {
-    use super::{Signal, Until};
+    use super::Signal;
     use std::io::{self, Read};
+
+    /// What can be read.
+    pub(crate) trait Input: Read + 'static {}
+
+    impl<R: Read + 'static> Input for R {}
 
     /// Here, the system ends the process.
     #[derive(Clone)]
@@ -113,11 +130,8 @@ mod without_signals {
         pub(crate) fn asked(&self) -> Option<Signal> {
             None
         }
-    }
 
-    impl<R: Read> Read for Until<R> {
-        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            if self.stop.asked().is_some() { Ok(0) } else { self.input.read(bytes) }
-        }
+        /// Does nothing: a read waits.
+        pub(super) fn wait(&self, _input: &impl Input) {}
     }
 }
