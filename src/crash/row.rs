@@ -11,6 +11,7 @@ use super::tree_type::TreeType;
 use super::verify::{self, Entries, Failure, guarded, may_be_refused, of_pool, of_tree, options, same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{LineOptions, Sim};
+use crate::random::Random;
 
 /// What a crash left, and what may be found in it.
 struct Left {
@@ -144,10 +145,10 @@ impl Campaign {
         // Before the handles are dropped, which is not part of the history.
         let trace = sim.trace();
         let mut random = Random(seed ^ self.seed.rotate_left(32));
-        let cut = from + random.below(trace.len() - from + 1);
+        let cut = from + choice(&mut random, trace.len() - from + 1);
         let mut pending = Pending::new(left.image.clone());
         trace[..cut].iter().filter(|event| self.happens(event)).for_each(|event| pending.apply(event));
-        let (image, kept) = pending.crash(self.model, |below| random.below(below));
+        let (image, kept) = pending.crash(self.model, |limit| choice(&mut random, limit));
         // Without an operation, the one in flight is still the one that was cut before.
         let mut may_miss = in_flight.map_or(left.may_miss, Op::may_miss);
         if cut == trace.len() {
@@ -157,16 +158,9 @@ impl Campaign {
     }
 }
 
-/// A crash is determined by its number.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 16) as usize % limit
-    }
+/// A choice below `limit`: a crash is determined by its number.
+fn choice(random: &mut Random, limit: usize) -> usize {
+    (random.next() >> 16) as usize % limit
 }
 
 #[cfg(all(test, not(bristlecone_loom)))]
