@@ -160,21 +160,15 @@
     reason = "the sealed traits behind public bounds cannot be named by other crates"
 )]
 
-#[cfg(target_os = "linux")]
-mod addresses;
 #[doc(hidden)]
 pub mod arch;
-mod bias;
-mod byte_key;
 mod chain;
 pub mod codec;
 #[cfg(feature = "crash")]
 pub mod crash;
-mod delay;
-mod ends;
+mod entry;
 mod error;
 mod index;
-mod kind;
 #[cfg(feature = "crash")]
 pub mod lin;
 mod map;
@@ -184,29 +178,23 @@ mod node;
 pub mod papers;
 mod pool;
 mod random;
-mod raw;
-mod search;
-mod shards;
 mod snapshot;
 mod step;
 mod sync;
-mod table;
-mod tally;
 mod transaction;
 mod tree;
-mod version;
 
 pub use codec::key::Key;
 #[cfg(feature = "serde")]
 pub use codec::postcard::Postcard;
 pub use codec::value::Value;
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
+pub use map::table::Table;
 pub use map::{DefaultLeaf, LeafFor, Map};
 pub use medium::{Journal, Recovered, Recovery, RingPlace};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Options, Pool, Progress, Report, Verdict};
 pub use snapshot::{Backup, Snapshot};
-pub use table::Table;
 pub use transaction::{Transaction, WriteBatch};
 pub use tree::PTree;
 

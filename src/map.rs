@@ -5,6 +5,7 @@ mod entries;
 mod exchange;
 mod owned;
 mod removal;
+pub(crate) mod table;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 
@@ -12,15 +13,15 @@ pub use entries::{Entries, Keys, Values};
 pub use owned::IntoEntries;
 
 use crate::codec::{EncodedKey, Form, Key, PrefixOf, StoredKey, Value, Words, decode, encode, kind_of};
+use crate::entry::kind::{Kind, Kinds};
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
-use crate::kind::{Kind, Kinds};
 use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
-use crate::raw::Raw;
 use crate::tree::{Range, Spot, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::borrow::Cow;

@@ -4,6 +4,8 @@
 //! [`Zeroed`] is one array, which starts at a line boundary. What is needed bit by bit, without a limit that is known
 //! before, is a [`Growing`] array or [`Rows`]: a limit far away would take address space, which systems may count.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod addresses;
 mod growing;
 mod rows;
 mod slabs;

@@ -1,5 +1,6 @@
-//! Atomics, fences, locks and spinning, either from std or from the model checker loom. No other file chooses between
-//! them, but for models and for what costs the checker too much.
+//! What threads need of each other. In this file: atomics, fences, locks and spinning, either from std or from the
+//! model checker loom. No other file chooses between them, but for models and for what costs the checker too much. In
+//! the folder: what is built on them and knows nothing of pools.
 //!
 //! The checker is chosen by `--cfg bristlecone_loom`, and by the feature `loom`, which makes it a dependency.
 //! `--cfg loom` belongs to the crates that use this one, and means nothing here.
@@ -10,8 +11,13 @@ compile_error!("`--cfg bristlecone_loom` needs the feature `loom`");
 #[cfg(not(bristlecone_loom))]
 #[cfg_attr(not(target_os = "linux"), path = "sync/no_asymmetric.rs")]
 pub(crate) mod asymmetric;
+pub(crate) mod bias;
+pub(crate) mod delay;
 #[cfg(not(bristlecone_loom))]
 mod parking;
+pub(crate) mod shards;
+pub(crate) mod tally;
+pub(crate) mod version;
 
 #[cfg(not(bristlecone_loom))]
 mod imp {

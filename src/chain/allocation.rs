@@ -1,12 +1,12 @@
 //! Blocks for nodes: how they are taken, filled, published and given back.
 
 use super::{Chain, Locked};
-use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::node::shadow::Leave;
 use crate::node::{Entry, Keys, Layout, NewLowOf, NewNode, Node, RangeOf};
 use crate::pool::blocks::TakenBlock;
+use crate::sync::delay::delay;
 
 /// What a block is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

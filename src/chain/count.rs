@@ -1,7 +1,7 @@
 //! The number of entries, kept without a word that all threads write to.
 
-use crate::delay::delay;
-use crate::shards::{SHARDS, Sharded, own_shard, shard};
+use crate::sync::delay::delay;
+use crate::sync::shards::{SHARDS, Sharded, own_shard, shard};
 use crate::sync::{AtomicBool, AtomicU64, Backoff, Ordering, fence};
 
 /// After this many looks, a sum need no longer be exact.

@@ -13,9 +13,9 @@
 //! lock.
 
 use super::{Chain, Locked, NodeView};
-use crate::delay::{Validation, is_left_out};
 use crate::medium::Medium;
 use crate::node::{Entry, Keys, Node};
+use crate::sync::delay::{Validation, is_left_out};
 use crate::sync::{AtomicU64, Ordering, RwLock};
 use std::borrow::Borrow;
 use std::cell::Cell;

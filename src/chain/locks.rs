@@ -1,12 +1,12 @@
 //! Reading a node under a version, and locking a node.
 
 use super::Chain;
-use crate::bias::Bias;
-use crate::delay::{Validation, delay, is_left_out};
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::shadow::{Leave, Shadow, Version};
 use crate::node::{Hints, InnerOps, Layout, Node, RangeOf, WordNode};
+use crate::sync::bias::Bias;
+use crate::sync::delay::{Validation, delay, is_left_out};
 
 /// What a reader knows of a node. It is valid as long as [`validate`](Self::validate) says so.
 pub(crate) struct NodeView<'c, N: Node> {

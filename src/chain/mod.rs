@@ -23,7 +23,6 @@ mod shadows;
 mod verbs;
 
 use crate::arch;
-use crate::bias::Bias;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Shadow;
@@ -33,7 +32,8 @@ use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::segments::SegmentKind;
 use crate::sync::AtomicU64;
-use crate::tally::Tally;
+use crate::sync::bias::Bias;
+use crate::sync::tally::Tally;
 pub(crate) use allocation::{Draft, For};
 use count::Count;
 use frozen::Frozen;

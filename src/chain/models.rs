@@ -1,11 +1,11 @@
 //! loom models of the order on which snapshots rely, with all that weak memory may do: a writer locks a leaf and then
 //! looks for the newest snapshot; a snapshot is opened and then looks at the lock.
 
-use crate::bias::Bias;
-use crate::delay::{Validation, leave_out};
 use crate::memory::Zero;
 use crate::node::shadow::{Leave, Shadow};
 use crate::pool::instants::Instants;
+use crate::sync::bias::Bias;
+use crate::sync::delay::{Validation, leave_out};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use loom::sync::Arc;
 use loom::thread;

@@ -3,7 +3,7 @@
 use super::prefix::prefixes;
 use super::size::{More, S1, S2, S3, S4, S5, S6, S7, S8};
 use super::{ByteStrings, EncodedKey, Key, KeyBytes, Words};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 
 /// The bytes of an array. Only in a damaged pool, there are more or fewer of them: they are cut, or followed by zeros.
 #[inline]

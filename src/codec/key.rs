@@ -1,7 +1,7 @@
 //! What a key of a map is.
 
 use super::{Form, Size};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 use crate::node::Keys;
 use std::borrow::Borrow;
 

@@ -31,8 +31,8 @@ pub use prefix::{PrefixOf, Prefixed};
 use size::Size;
 pub(crate) use value::{Value, decode, encode};
 
+pub use crate::entry::kind::Kind;
+pub use crate::entry::raw::Raw;
 pub use crate::error::Refusal;
-pub use crate::kind::Kind;
 pub use crate::node::{ByteStrings, Words};
-pub use crate::raw::Raw;
 pub use crate::tree::{Form, KeyBytes};

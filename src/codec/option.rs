@@ -3,7 +3,7 @@
 use super::part::{read, write};
 use super::size::S1;
 use super::{EncodedKey, Form, Key, Size, StoredKey, kind_of};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 use crate::tree::{PartForm, PartSource, Sink};
 
 /// One byte, which is 0 for `None` and 1 for `Some`, and the key.

@@ -1,9 +1,9 @@
 //! Values of any type that serde knows, as bytes of postcard.
 
 use super::{ToValue, Value};
+use crate::entry::kind::{BYTES, Kind};
+use crate::entry::raw::Raw;
 use crate::error::Refusal;
-use crate::kind::{BYTES, Kind};
-use crate::raw::Raw;
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned};
 use std::borrow::Cow;

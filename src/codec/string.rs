@@ -3,7 +3,7 @@
 use super::prefix::{bounds_of, prefixes};
 use super::size::More;
 use super::{ByteStrings, EncodedKey, Key, KeyBytes, PrefixOf, Prefixed};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 
 /// UTF-8 keeps the order of texts.
 impl Key for String {

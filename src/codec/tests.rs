@@ -1,6 +1,6 @@
 use super::*;
-use crate::kind::{is_record, kind_name};
-use crate::raw::{KEY_MAX, Raw};
+use crate::entry::kind::{is_record, kind_name};
+use crate::entry::raw::{KEY_MAX, Raw};
 use crate::tree::PartForm;
 use proptest::prelude::*;
 use std::fmt::Debug;

@@ -2,7 +2,7 @@
 
 use super::part::{read, write};
 use super::{EncodedKey, Form, Key, PrefixOf, Prefixed, Size, StoredKey, kind_of};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 use crate::tree::PartForm;
 
 /// The size of two parts.

@@ -1,8 +1,8 @@
 //! The encoding of values: as words in their slots, or as records.
 
+use crate::entry::kind::{BYTES, Kind, STRING};
+use crate::entry::raw::Raw;
 use crate::error::{ErrorKind, Fault, Refusal};
-use crate::kind::{BYTES, Kind, STRING};
-use crate::raw::Raw;
 use std::borrow::Cow;
 
 /// A value that a [`Map`](crate::Map) can hold: inline in its slot, or as a record.

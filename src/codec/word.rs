@@ -2,7 +2,7 @@
 
 use super::size::{S1, S2, S4, S8};
 use super::{EncodedKey, Key, Words};
-use crate::kind::Kind;
+use crate::entry::kind::Kind;
 
 macro_rules! words {
     ($($type:ty, $tag:literal, $size:ty, |$key:ident| $encode:expr, |$word:ident| $decode:expr;)*) => {$(

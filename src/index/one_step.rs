@@ -4,8 +4,8 @@
 use super::separators::Separators;
 use super::volatile::{GROUP, ImageTop, RUN, ReadNode};
 use crate::node::Words;
+use crate::sync::version;
 use crate::sync::{AtomicU64, Ordering};
-use crate::version;
 use std::sync::Mutex;
 
 /// The names of separators and their leaves, in the order of the separators.

@@ -1,7 +1,7 @@
 //! The word that holds the root and the height of an index in memory.
 
 use super::version::Moved;
-use crate::delay::delay;
+use crate::sync::delay::delay;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The word of an empty tree, which has no node.

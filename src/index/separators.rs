@@ -7,7 +7,7 @@
 //!
 //! The name 0 stands for the least separator there can be: the number 0, or the empty string.
 
-use crate::byte_key::ByteKey;
+use crate::entry::byte_key::ByteKey;
 use crate::node::Words;
 use std::cmp::Ordering;
 

@@ -1,9 +1,9 @@
 //! The version word of a node of an index in memory: a sequence lock with one writer. It is odd while the node is open,
 //! which means that it is being written.
 
-use crate::delay::delay;
+use crate::sync::delay::delay;
+use crate::sync::version;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
-use crate::version;
 
 /// Failed tries after which a reader takes the writer's lock.
 const TRIES: usize = if cfg!(bristlecone_loom) { 1 } else { 64 };

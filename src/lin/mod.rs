@@ -165,16 +165,16 @@ impl Campaign {
     /// [`run`](Self::run) without one validation: a violation must be found.
     #[cfg(bristlecone_delays)]
     pub fn control<N: Checkable>(&self, control: Control, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-        crate::delay::leave_out(Some(match control {
-            Control::Version => crate::delay::Validation::Version,
-            Control::Span => crate::delay::Validation::Range,
-            Control::Lag => crate::delay::Validation::Lag,
-            Control::Still => crate::delay::Validation::Still,
-            Control::Reads => crate::delay::Validation::Reads,
-            Control::Frozen => crate::delay::Validation::Frozen,
+        crate::sync::delay::leave_out(Some(match control {
+            Control::Version => crate::sync::delay::Validation::Version,
+            Control::Span => crate::sync::delay::Validation::Range,
+            Control::Lag => crate::sync::delay::Validation::Lag,
+            Control::Still => crate::sync::delay::Validation::Still,
+            Control::Reads => crate::sync::delay::Validation::Reads,
+            Control::Frozen => crate::sync::delay::Validation::Frozen,
         }));
         let outcome = self.run::<N>(progress);
-        crate::delay::leave_out(None);
+        crate::sync::delay::leave_out(None);
         outcome
     }
 

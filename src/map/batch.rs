@@ -2,11 +2,11 @@
 
 use super::{LeafFor, Map};
 use crate::codec::{Key, ToKey, ToValue, Value, owned};
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::raw::Raw;
 use crate::tree::{Group, in_batches};
 
 impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {

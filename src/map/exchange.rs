@@ -2,11 +2,11 @@
 
 use super::{LeafFor, Map};
 use crate::codec::{Form, Key, ToValue, Value};
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::medium::Medium;
-use crate::raw::Raw;
 use std::borrow::Cow;
 
 impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {

@@ -53,7 +53,7 @@ struct Growth<T> {
 /// Whether the stretch is but a small part of the addresses that are left. Most of it may never be touched.
 fn may_stretch() -> bool {
     #[cfg(all(target_os = "linux", not(any(bristlecone_loom, miri))))]
-    if crate::addresses::share() < STRETCH as u64 {
+    if crate::memory::addresses::share() < STRETCH as u64 {
         return false;
     }
     !cfg!(bristlecone_loom)

@@ -46,8 +46,8 @@ pub use linear::Linear;
 pub use one_line::OneLine;
 pub(crate) use space::{Renew, Sizes, Space, SplitInPlace, Verb};
 
-use crate::delay::delay;
 use crate::medium::{LINE, Medium, Step};
+use crate::sync::delay::delay;
 
 /// An entry: key, value.
 pub(crate) type Entry = (u64, u64);

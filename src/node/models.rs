@@ -3,7 +3,6 @@
 //!
 //! Each has a negative control: the same reader without the check of the version must be found wrong.
 
-use crate::bias::Bias;
 use crate::medium::{Dram, Medium, Step};
 use crate::memory::Zero;
 use crate::node::layout::{Layout, NewNode};
@@ -13,6 +12,7 @@ use crate::node::{
 };
 use crate::pool::access::Access;
 use crate::pool::segments::Segments;
+use crate::sync::bias::Bias;
 use loom::sync::Arc;
 use loom::thread;
 

@@ -1,13 +1,13 @@
 //! The volatile companion of a block: version lock, owned range, and the search hints of its layout. It is never
 //! stored, and can always be rebuilt.
 
-use crate::bias::{Acquired, Bias};
-use crate::delay::{Validation, delay, is_left_out};
 use crate::memory::Zero;
 use crate::node::Keys;
+use crate::sync::bias::{Acquired, Bias};
+use crate::sync::delay::{Validation, delay, is_left_out};
+use crate::sync::tally::Rare;
+use crate::sync::version;
 use crate::sync::{AtomicU64, Ordering, Sleep, anyone_sleeps, asymmetric, fence, hand_over, spin_loop};
-use crate::tally::Rare;
-use crate::version;
 
 const LOCKED: u64 = 1;
 /// The shadow's fields describe the node.

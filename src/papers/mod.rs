@@ -20,6 +20,7 @@ mod fptree;
 mod logged;
 pub(crate) mod registry;
 mod scanned;
+mod search;
 mod sentinel;
 #[cfg(all(test, feature = "crash", not(bristlecone_loom)))]
 mod tests;

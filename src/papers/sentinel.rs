@@ -5,7 +5,7 @@ use crate::node::sorted::{RunGeometry, RunSearch, Window};
 use crate::node::{BlockAt, PER_LINE, slots};
 use crate::papers::Scanned;
 use crate::papers::decorated::{Decorated, decorated_node};
-use crate::search::partition;
+use crate::papers::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use core::ops::Range;
 use std::marker::PhantomData;

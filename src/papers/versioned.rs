@@ -21,7 +21,7 @@ use crate::node::sorted::HEADER;
 use crate::node::space::{OneSize, Renew, Renewal, Takes};
 use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, LOW, Linear, NEXT, Node, NodeAt, WordNode, Words};
 use crate::papers::registry::tag_over;
-use crate::search::partition;
+use crate::papers::search::partition;
 use std::marker::PhantomData;
 
 /// A leaf of `SLOTS` versioned entries of 32 bytes: an insert flushes every entry that it moves.

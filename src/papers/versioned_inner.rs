@@ -20,7 +20,7 @@ use crate::node::layout::{Checked, Layout, NewNode, sound};
 use crate::node::sorted::{Run, meta};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::{BlockAt, Entry, IndexKind, InnerOps, KeyRange, Node, NodeAt, WordNode, Words};
-use crate::search::partition;
+use crate::papers::search::partition;
 
 /// An inner node of `SLOTS` versioned entries of 32 bytes: a new child flushes every entry that it moves.
 ///

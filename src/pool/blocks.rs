@@ -18,11 +18,11 @@ mod part;
 #[cfg(test)]
 mod tests;
 
-use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::memory::OF_ALLOCATOR;
 use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
+use crate::sync::delay::delay;
 use crate::sync::{Mutex, MutexGuard};
 use part::{SegmentBlocks, Unit};
 use std::ops::{Deref, DerefMut};

@@ -11,7 +11,7 @@
 //! the lock reads them whole.
 
 use super::names::Names;
-use crate::delay::{Validation, is_left_out};
+use crate::sync::delay::{Validation, is_left_out};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};

@@ -25,8 +25,8 @@
 //! must know at once which items are ripe, and whether readers keep more. What ripens here are offsets in a pool,
 //! which must be given back before it is closed: not boxes that whichever thread comes by may free at any later time.
 
-use crate::delay::delay;
-use crate::shards::{Sharded, shard};
+use crate::sync::delay::delay;
+use crate::sync::shards::{Sharded, shard};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, sequentially_consistent};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;

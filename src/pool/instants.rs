@@ -7,20 +7,20 @@
 //! total order of four accesses: a writer locks a leaf, then loads `newest`; a snapshot stores `newest`, then its
 //! readers load the word of the lock.
 //!
-//! A writer that [owns](crate::bias) its locks passes only a light fence between the two. So a snapshot passes a heavy
-//! one after its store. Until then, others may see the instant while a change that has looked before still has its lock
-//! to itself: they would act on what comes after the snapshot, and read what comes before that change. Therefore the
-//! instant is marked as *opening*, and a thread that sees the mark passes the heavy fence in turn.
+//! A writer that [owns](crate::sync::bias) its locks passes only a light fence between the two. So a snapshot passes a
+//! heavy one after its store. Until then, others may see the instant while a change that has looked before still has
+//! its lock to itself: they would act on what comes after the snapshot, and read what comes before that change.
+//! Therefore the instant is marked as *opening*, and a thread that sees the mark passes the heavy fence in turn.
 //!
 //! A transaction that writers do not let compare what it has read opens a [`Moment`]: a snapshot of its own, of which
 //! nobody else knows. It is given up before any other one, whenever it is in the way.
 
-use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::pool::epochs::Staying;
 use crate::pool::roots::Root;
 use crate::pool::{OpenTree, PoolState, catalog};
+use crate::sync::delay::{Validation, delay, is_left_out};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, asymmetric, fence, sequentially_consistent};
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;

@@ -13,10 +13,10 @@ use super::PoolState;
 use super::format::{LISTS, Superblock, crc_of_few};
 use super::roots::NO_TREE;
 use super::segments::{SegmentKind, Segments};
-use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
-use crate::shards::shard;
+use crate::sync::delay::delay;
+use crate::sync::shards::shard;
 use crate::sync::{AtomicBool, AtomicU64, Backoff, Ordering};
 use crossbeam_utils::CachePadded;
 

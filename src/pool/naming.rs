@@ -7,10 +7,10 @@ use super::lists::WordChange;
 use super::roots::Root;
 use super::trees::no_such_tree;
 use super::{OpenTree, PoolState};
-use crate::delay::{Validation, is_left_out};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
+use crate::sync::delay::{Validation, is_left_out};
 use std::collections::HashMap;
 
 /// How often transactions may keep a tree open that is to be dropped.
@@ -200,7 +200,7 @@ impl<M: Medium> Naming<'_, M> {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
-    use crate::kind::U64;
+    use crate::entry::kind::U64;
     use crate::medium::any::zeroed;
     use crate::pool::Pool;
     use crate::pool::roots::Signature;

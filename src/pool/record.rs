@@ -6,11 +6,11 @@
 //!
 //! The invariants V1 and V2 are in `docs/design.md`, section 2.
 
-use crate::delay::delay;
 use crate::error::Broken;
 use crate::medium::{Hint, LINE, Medium};
 use crate::pool::access::Access;
 use crate::pool::segments::{SegmentKind, Segments};
+use crate::sync::delay::delay;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 

@@ -10,7 +10,6 @@
 //! Retired records are in no list of free blocks and need none: after a crash they are free because no slot points to
 //! them, and before an orderly close all of them are given back.
 
-use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::access::Access;
@@ -19,7 +18,8 @@ use crate::pool::epochs::{Epochs, HEAVY, Pin, Staying, reads_here};
 use crate::pool::patience::{YIELDS, give_way};
 use crate::pool::record::{BYTES_MAX, HEADER, Location, RecordSet, class_for, class_sizes, locate};
 use crate::pool::segments::{SegmentEntry, SegmentKind, Segments};
-use crate::version;
+use crate::sync::delay::delay;
+use crate::sync::version;
 use std::collections::HashSet;
 
 /// How often a writer sleeps for readers before a class takes another segment.

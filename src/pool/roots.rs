@@ -16,8 +16,8 @@
 //!
 //! The invariants R1 and R2 are in `docs/design.md`, section 2.
 
+use crate::entry::kind::{Kinds, OwnName};
 use crate::error::{Broken, ErrorKind, Fault};
-use crate::kind::{Kinds, OwnName};
 use crate::medium::{Medium, Step};
 use crate::pool::format::{ROOT_BYTES, crc};
 use crate::pool::segments::Segments;

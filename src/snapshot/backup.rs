@@ -1,14 +1,14 @@
 //! A copy of a pool as it was at one instant, while changes go on.
 
 use super::Snapshot;
-use crate::ends::Ends;
+use crate::entry::kind::{Kind, Kinds};
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::kind::{Kind, Kinds};
 use crate::medium::{self, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Keys, Node, OneLine};
 use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
+use crate::snapshot::ends::Ends;
 use crate::tree::{Item, LeafEntries, TreeNode, TreeState};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

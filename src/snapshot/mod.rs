@@ -3,21 +3,22 @@
 //! How they come about, and the invariants F1 to F3, are in `docs/design.md`, section 6.
 
 mod backup;
+mod ends;
 mod range;
 
 pub use backup::Backup;
 pub use range::SnapshotRange;
 
 use crate::codec::{self, Key, PrefixOf, Value};
+use crate::entry::kind::Kind;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
-use crate::kind::Kind;
+use crate::map::table::{Table, TableKey, TreeKeysOf, interval, tree_in, with_prefix};
 use crate::medium::{Mapped, Medium};
 use crate::node::Keys;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{Table, TableKey, TreeKeysOf, interval, tree_in, with_prefix};
 use crate::tree::{Form, Item, LeafEntries, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::fmt;

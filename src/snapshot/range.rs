@@ -2,10 +2,10 @@
 
 use super::Snapshot;
 use crate::codec::Value;
-use crate::ends::Ends;
 use crate::error::Result;
+use crate::map::table::{Table, TreeKeysOf, UnreadOf, decode};
 use crate::medium::{Mapped, Medium};
-use crate::table::{Table, TreeKeysOf, UnreadOf, decode};
+use crate::snapshot::ends::Ends;
 use crate::tree::{LeafEntries, TreeState};
 use std::fmt;
 use std::iter::FusedIterator;

@@ -4,9 +4,9 @@ use super::Transaction;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
+use crate::map::table::{Table, TableKey, ValueOf};
 use crate::medium::{Mapped, Medium};
 use crate::pool::Pool;
-use crate::table::{Table, TableKey, ValueOf};
 
 /// Writes over any trees and maps of a pool that happen together or not at all: a [`Transaction`] that reads nothing,
 /// and so is never in conflict.

@@ -2,13 +2,13 @@
 
 use super::backoff::Backoff;
 use super::{End, Transaction};
-use crate::delay::{Validation, is_left_out};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::shadow::Version;
 use crate::pool::lists::Room;
 use crate::pool::naming::Naming;
 use crate::pool::patience::Patience;
+use crate::sync::delay::{Validation, is_left_out};
 use crate::sync::{Ordering, fence};
 use crate::tree::AnyPart;
 use std::cell::Cell;

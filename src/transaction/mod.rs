@@ -17,14 +17,14 @@ pub use batch::WriteBatch;
 pub use scan::Scan;
 
 use crate::codec::{self, Key, PrefixOf, Value};
+use crate::entry::raw::{KEY_MAX, Raw};
 use crate::error::{Broken, Error, ErrorKind, Fault, Result};
+use crate::map::table::{Table, TableKey, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 use crate::medium::{Mapped, Medium};
 use crate::pool::instants::Moment;
 use crate::pool::naming::NameChange;
 use crate::pool::patience::Patience;
 use crate::pool::{Pool, PoolState};
-use crate::raw::{KEY_MAX, Raw};
-use crate::table::{Table, TableKey, TreeKeysOf, ValueOf, interval, tree_in, with_prefix};
 #[cfg(doc)]
 use crate::tree::PTree;
 use crate::tree::{AnyPart, Form, News, PartOf, TreePart, check_len};

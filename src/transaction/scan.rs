@@ -5,9 +5,9 @@ mod tests;
 
 use super::Transaction;
 use crate::error::Result;
+use crate::map::table::{Table, TreeKeysOf, decode};
 use crate::medium::{Mapped, Medium};
 use crate::node::Keys;
-use crate::table::{Table, TreeKeysOf, decode};
 use crate::tree::{Cursor, ScanStep};
 use std::fmt;
 use std::iter::FusedIterator;

@@ -5,12 +5,12 @@ mod order;
 use super::TreeState;
 use super::directory::Directory;
 use crate::chain::Locked;
-use crate::delay::delay;
 use crate::error::Fault;
 use crate::index::GROUP;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, SplitInPlace, WordNode};
 use crate::pool::patience::Patience;
+use crate::sync::delay::delay;
 use order::{Few, in_order};
 use smallvec::SmallVec;
 

@@ -3,12 +3,12 @@
 use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::{self, Chain};
-use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Keys, NewLowOf, Node};
 use crate::pool::blocks::TakenBlock;
 use crate::sync::Ordering;
+use crate::sync::delay::{Validation, delay, is_left_out};
 
 /// A chain that nothing points to yet. If it is dropped before it is published, because of an error or a panic of the
 /// caller's iterator, it gives its blocks back.

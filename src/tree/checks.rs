@@ -102,7 +102,7 @@ fn check_of<N: TreeNode, M: Medium>() -> Check<M> {
 
 fn check<N: TreeNode, M: Medium>(pool: &Arc<PoolState<M>>, root: Root, index: IndexKind, report: &mut Report) {
     let values = root.signature(&pool.medium).kinds.values;
-    check_tree::<N, M>(pool, root, index, crate::kind::is_record(values) || N::Keys::HAS_RECORDS, report);
+    check_tree::<N, M>(pool, root, index, crate::entry::kind::is_record(values) || N::Keys::HAS_RECORDS, report);
 }
 
 impl<M: Medium> Pool<M> {

@@ -10,7 +10,6 @@ use super::renew::WithLeft;
 use super::replace::LinkTo;
 use super::{PTree, TreeNode, TreeState};
 use crate::chain::Locked;
-use crate::delay::delay;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
@@ -18,6 +17,7 @@ use crate::node::{ByteLeaf, Entry, IndexKind, Keys, NoLess, Node, OneLine, RefOf
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
+use crate::sync::delay::delay;
 
 /// With so many bytes of records copied, a leaf is unlocked, and locked again for the rest.
 const AT_ONCE: u64 = 256 << 10;

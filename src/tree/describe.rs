@@ -2,8 +2,8 @@
 
 use super::directory::Directory;
 use super::{TreeNode, TreeState};
+use crate::entry::kind::kind_name;
 use crate::error::{ErrorKind, Fault, Result};
-use crate::kind::kind_name;
 use crate::medium::Medium;
 use crate::papers::registry::{index_name, shown};
 use crate::pool::roots::{Root, Signature};

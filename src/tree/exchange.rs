@@ -2,14 +2,14 @@
 
 use super::pop::not_found;
 use super::{Before, Change, Form, PTree, TreeNode, TreeState};
+use crate::entry::kind::{Kind, U64};
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
-use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{RefOf, WordNode};
 use crate::pool::patience::Patience;
-use crate::raw::Raw;
 
 /// What came of an exchange: as an error, the value that the key had instead.
 type Exchanged = Result<(), Option<Raw>>;

@@ -4,10 +4,10 @@ use super::Form;
 use super::node::OwnedOf;
 use super::values::WrittenRecord;
 use super::{PTree, TreeNode, TreeState};
+use crate::entry::raw::Raw;
 use crate::error::{Fault, Result};
 use crate::medium::{Medium, Step};
 use crate::node::{Keys, WordNode};
-use crate::raw::Raw;
 use std::borrow::Borrow;
 
 /// How many entries are drawn before they are inserted.

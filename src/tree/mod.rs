@@ -332,7 +332,7 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
-        let kinds = (crate::kind::U64, crate::kind::U64);
+        let kinds = (crate::entry::kind::U64, crate::entry::kind::U64);
         Ok(PTree { state: self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))? })
     }
 }

@@ -14,12 +14,12 @@
 //! other threads do, a key that is not where its slot says is damage.
 
 use super::Form;
+use crate::entry::kind::Kind;
+use crate::entry::raw::Raw;
 use crate::error::{Broken, Fault};
-use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::{Entry, Keys};
 use crate::pool::records::Reading;
-use crate::raw::Raw;
 
 /// What is known of the entries of a leaf that was read.
 pub(crate) struct Bounds<K: Keys> {

@@ -1,15 +1,15 @@
 //! The part that one tree has in a transaction: what was read in it, and what is to be written to it.
 
+use crate::entry::kind::Kind;
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Fault;
-use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
 use crate::node::{ByteStrings, Defer, Keys, Words};
 use crate::pool::lists::WordChange;
 use crate::pool::records::Reading;
-use crate::raw::Raw;
 use crate::tree::cursor::{Cursor, CursorStep};
 use crate::tree::reads::Reads;
 use crate::tree::search::Seen;

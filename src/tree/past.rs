@@ -10,7 +10,7 @@ use crate::node::{Keys, NoLess};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Reading;
 use crate::pool::{AnyTree, Compacted, Measured, TreeMetrics, together};
-use crate::tally::Tallies;
+use crate::sync::tally::Tallies;
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
 

@@ -3,13 +3,13 @@
 use super::node::OwnedOf;
 use super::search::Seen;
 use super::{LeafEntries, PTree, TreeNode, TreeState};
+use crate::entry::kind::{Kind, U64};
+use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Broken, Fault, Result};
-use crate::kind::{Kind, U64};
 use crate::medium::Medium;
 use crate::node::{Keys, WordNode};
-use crate::raw::Raw;
 use std::borrow::Borrow;
 
 /// An entry that was removed.

@@ -3,10 +3,10 @@
 use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::Locked;
-use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::node::Keys;
+use crate::sync::delay::{Validation, delay, is_left_out};
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Posts a leaf with this name, which a split of the leaf at `from` made, to the index.

@@ -3,10 +3,10 @@
 use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::Locked;
-use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Keys, Merging, RefOf, SplitInPlace};
+use crate::sync::delay::delay;
 use core::ops::ControlFlow;
 
 /// A leaf and a neighbour, from left to right; `None`: the neighbour has another parent, or there is none. `Break`: the

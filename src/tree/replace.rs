@@ -11,12 +11,12 @@
 use super::directory::Directory;
 use super::{TreeNode, TreeState};
 use crate::chain::{Draft, For, Locked};
-use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, KeyRange, Node, Sizes, SizesOf, WordNode};
 use crate::papers::Heat;
 use crate::sync::Ordering;
+use crate::sync::delay::delay;
 
 /// What points to a leaf of the chain.
 pub(super) enum LinkTo<'t, N: Node> {

@@ -4,12 +4,12 @@ use super::directory::Directory;
 use super::range::{Edges, Unread, no_less};
 use super::{LeafEntries, Range, TreeNode, TreeState};
 use crate::chain::{Locked, Met, NodeView};
-use crate::delay::{Validation, delay, is_left_out};
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
 use crate::node::{Entry, Keys, LOW, NoLess, RangeOf, RefOf, Side};
+use crate::sync::delay::{Validation, delay, is_left_out};
 
 /// A leaf, and the version under which something was seen in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use super::range::{Edges, Unread, no_less};
 use super::writes::{Write, Writes};
 use super::{Before, Form, TreeNode, TreeState};
 use crate::chain::Locked;
-use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
 use crate::node::{Defer, Entry, Keys, NoLess, RefOf, Side};
+use crate::sync::delay::delay;
 use std::collections::BTreeMap;
 
 /// How many leaves a thread that must not wait follows the chain when the index lags.

@@ -1,13 +1,13 @@
 //! Values as the typed map stores them: words in their slots, or records that slots point to.
 
 use super::{Before, Change, Form, TreeNode, TreeState};
+use crate::entry::kind::Kind;
+use crate::entry::raw::Raw;
 use crate::error::{ErrorKind, Fault};
-use crate::kind::Kind;
 use crate::medium::{Medium, Step};
 use crate::node::{Entry, Keys, RefOf};
 use crate::pool::record::RECORD_MAX;
 use crate::pool::records::Reading;
-use crate::raw::Raw;
 use std::borrow::Borrow;
 
 impl<N: TreeNode<Keys: Form>, M: Medium> TreeState<N, M> {

@@ -3,10 +3,10 @@
 use super::directory::Directory;
 use super::node::OwnedOf;
 use super::{Before, Form, TreeNode};
+use crate::entry::raw::Raw;
 use crate::index::GROUP;
 use crate::medium::Medium;
 use crate::node::{Keys, RefOf};
-use crate::raw::Raw;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use super::{PersistentIndex, TopNode};
 use crate::chain::Draft;
-use crate::delay::delay;
 use crate::error::Fault;
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, KeyRange, WordNode};
+use crate::sync::delay::delay;
 
 impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
     /// Adds the entry of a leaf that is in the chain.

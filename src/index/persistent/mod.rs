@@ -17,13 +17,13 @@ mod relocate;
 mod search;
 
 use crate::chain::{Chain, Links};
-use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::{Medium, Step};
 use crate::node::{InnerOps, LOW, WordNode};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
+use crate::sync::delay::delay;
 use crate::sync::{AtomicU64, Ordering};
 pub(crate) use check::check;
 pub(crate) use relocate::Swept;

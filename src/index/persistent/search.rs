@@ -2,11 +2,11 @@
 
 use super::{PersistentIndex, TopNode};
 use crate::chain::Locked;
-use crate::delay::delay;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{InnerOps, WordNode};
 use crate::sync::Backoff;
+use crate::sync::delay::delay;
 
 /// Failed tries after which a reader leaves the index and walks the chain.
 const PATIENCE: usize = 64;

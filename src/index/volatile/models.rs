@@ -5,7 +5,7 @@
 use super::InNodes;
 use super::node::{IndexNode, NodeSlots};
 use super::{VolatileIndex, image_of};
-use crate::byte_key::ByteKey;
+use crate::entry::byte_key::ByteKey;
 use crate::index::models::{self, Reader, leaf_of, learn, post, withdraw};
 use crate::index::separators::{Lows, Strings};
 

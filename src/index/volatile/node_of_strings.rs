@@ -30,7 +30,7 @@
 use super::node::{InNodes, IndexNode, NodeSlots, PAD, SIGN, WIDTH};
 use crate::arch;
 use crate::arch::simd::{self, Compare};
-use crate::byte_key::{ByteKey, common_prefix, head};
+use crate::entry::byte_key::{ByteKey, common_prefix, head};
 use crate::index::separators::{Lows, Strings};
 use crate::memory::Zero;
 use crate::sync::{AtomicU64, Ordering};

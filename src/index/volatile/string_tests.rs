@@ -4,7 +4,7 @@ use super::VolatileIndex;
 use super::image::image_of;
 use super::node::WIDTH;
 use super::tests::check;
-use crate::byte_key::ByteKey;
+use crate::entry::byte_key::ByteKey;
 use crate::index::separators::{Lows, Strings};
 use crate::index::trials::Random;
 use std::collections::BTreeMap;

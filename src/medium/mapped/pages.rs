@@ -3,9 +3,9 @@
 
 use super::Reach;
 use super::places::AddressPlace;
-use crate::addresses::{self, SetAside};
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
+use crate::memory::addresses::{self, SetAside};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;

@@ -7,7 +7,7 @@
 //!
 //! A place is only a suggestion. What lies there already stays, and another place is taken.
 
-use crate::addresses;
+use crate::memory::addresses;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bits of a number of a place.

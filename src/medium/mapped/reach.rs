@@ -30,7 +30,7 @@ impl Reach {
     /// How far a mapping of a file of `len` bytes may reach. One that is only read grows only by what an open repairs
     /// in memory.
     pub(super) fn of_file(self, len: u64, is_read: bool) -> Self {
-        let left = crate::addresses::left();
+        let left = crate::memory::addresses::left();
         let most = self.most.max(self.certain).min(len.saturating_add(left)).max(len);
         let likely = match self.likely {
             _ if is_read => len,

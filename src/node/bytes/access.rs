@@ -7,7 +7,7 @@
 //! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words
 //! points.
 
-use crate::byte_key::common_prefix;
+use crate::entry::byte_key::common_prefix;
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::BlockAt;
@@ -100,7 +100,7 @@ impl<M: Medium> BlockAt<'_, M> {
         self.with_low(|fence| match fence.get(..skip) {
             Some(prefix) => head(key, prefix),
             // Damage.
-            None => crate::byte_key::head(key, skip),
+            None => crate::entry::byte_key::head(key, skip),
         })
     }
 
@@ -115,7 +115,7 @@ impl<M: Medium> BlockAt<'_, M> {
 pub(in crate::node) fn head(key: &[u8], prefix: &[u8]) -> u64 {
     match prefix_order(key, prefix) {
         Ordering::Less => 0,
-        Ordering::Equal => crate::byte_key::head(key, prefix.len()),
+        Ordering::Equal => crate::entry::byte_key::head(key, prefix.len()),
         Ordering::Greater => u64::MAX,
     }
 }

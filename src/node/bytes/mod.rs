@@ -16,7 +16,7 @@ pub(crate) mod entry;
 pub(super) mod range;
 mod sort;
 
-use crate::byte_key::ByteKey;
+use crate::entry::byte_key::ByteKey;
 use crate::error::Broken;
 use crate::medium::{LINE, Medium, Step};
 use crate::node::deferred::{Defer, Deferred};

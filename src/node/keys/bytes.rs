@@ -1,7 +1,8 @@
 //! Byte strings as the keys of a tree.
 
 use super::{Keys, NoLess, Side};
-use crate::byte_key::{self, ByteKey, common_prefix};
+use crate::entry::byte_key::{self, ByteKey, common_prefix};
+use crate::entry::raw::KEY_MAX;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::bytes::access::{self, FENCE, INLINE, META, Meta, separator_len};
@@ -10,7 +11,6 @@ use crate::node::bytes::range::ByteRange;
 use crate::node::{BlockAt, Entry};
 use crate::pool::access::Access;
 use crate::pool::records::Records;
-use crate::raw::KEY_MAX;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 

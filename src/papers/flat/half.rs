@@ -6,7 +6,7 @@
 use super::parent::{PACKED, Parent, UNIT};
 use crate::index::Moved;
 use crate::memory::Zeroed;
-use crate::search::partition;
+use crate::papers::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 use std::io;
 

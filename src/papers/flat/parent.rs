@@ -8,7 +8,7 @@
 //! parent takes one line to write and to read.
 
 use crate::index::IndexVersion;
-use crate::search::partition;
+use crate::papers::search::partition;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Separators of an inner node, and words of a parent that is not enlarged: 1 KiB.

@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::{Hint, Medium, Step};
 use crate::pool::format::HEADER;
 use crate::pool::roots::NO_TREE;
-use crate::version;
+use crate::sync::version;
 use std::collections::BTreeSet;
 use std::io;
 

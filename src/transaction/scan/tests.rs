@@ -3,10 +3,10 @@
 use super::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Map;
+use crate::map::table::Table;
 use crate::medium::any::{Any, zeroed};
 use crate::node::{ByteLeaf, IndexKind, OneLine};
 use crate::pool::Pool;
-use crate::table::Table;
 use crate::transaction::Transaction;
 use crate::transaction::commit::PASSES;
 use crate::tree::PTree;

@@ -1,7 +1,6 @@
 //! The index of a tree of byte strings. The separators are the fence keys in the headers of the leaves.
 
-use crate::byte_key::ByteKey;
-use crate::delay::{Validation, is_left_out};
+use crate::entry::byte_key::ByteKey;
 use crate::error::Fault;
 use crate::index::{GROUP, ImageTop, Lows, Named, RUN, ReadNode, Strings, VolatileIndex, image_of};
 use crate::medium::Medium;
@@ -9,6 +8,7 @@ use crate::node::{ByteLeaf, ByteRange, IndexKind};
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Root;
+use crate::sync::delay::{Validation, is_left_out};
 use crate::tree::directory::Directory;
 use std::io;
 use std::sync::Arc;

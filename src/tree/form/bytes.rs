@@ -2,14 +2,14 @@
 
 use super::escape::{escape, unescape};
 use super::{Form, KeyBytes, PartForm, PartSource, Sink};
-use crate::byte_key::ByteKey;
+use crate::entry::byte_key::ByteKey;
+use crate::entry::kind::Kind;
+use crate::entry::raw::{KEY_MAX, Raw};
 use crate::error::{Broken, ErrorKind, Fault};
-use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, RecordParts, record_of, reference};
 use crate::pool::access::Access;
 use crate::pool::records::{Reading, Records};
-use crate::raw::{KEY_MAX, Raw};
 use crate::tree::part::{AnyPart, PartOf};
 use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};

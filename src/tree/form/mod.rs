@@ -13,12 +13,12 @@ pub use key_bytes::KeyBytes;
 use super::part::{AnyPart, PartOf};
 use super::values::WrittenRecord;
 use super::{TreeNode, TreeState};
+use crate::entry::kind::Kind;
+use crate::entry::raw::Raw;
 use crate::error::Fault;
-use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::{Defer, Entry, Keys};
 use crate::pool::records::Reading;
-use crate::raw::Raw;
 use std::borrow::Borrow;
 
 /// Whether keys are words ([`Words`](crate::node::Words)) or byte strings ([`ByteStrings`](crate::node::ByteStrings)).

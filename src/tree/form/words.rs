@@ -1,12 +1,12 @@
 //! Keys that are words: they lie in the slots of leaves, and compare as numbers.
 
 use super::{Form, PartForm, PartSource, Sink};
+use crate::entry::kind::Kind;
+use crate::entry::raw::Raw;
 use crate::error::Fault;
-use crate::kind::Kind;
 use crate::medium::Medium;
 use crate::node::{Entry, OneLine, Words};
 use crate::pool::records::{Reading, Records};
-use crate::raw::Raw;
 use crate::tree::part::{AnyPart, PartOf};
 use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};

@@ -1,8 +1,8 @@
 //! Batches, which hold several leaves, against each other and against an operation that takes all of them.
 
 use super::{Model, Tree, Words, put};
-use crate::delay::Validation;
 use crate::node::OneLine;
+use crate::sync::delay::Validation;
 
 type Leaf = OneLine<3>;
 type Of = Tree<Leaf>;

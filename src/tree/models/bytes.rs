@@ -6,12 +6,12 @@
 
 use super::medium::Few;
 use super::{Model, Subject};
-use crate::byte_key::ByteKey;
-use crate::delay::Validation;
-use crate::kind::U64;
+use crate::entry::byte_key::ByteKey;
+use crate::entry::kind::U64;
+use crate::entry::raw::Raw;
 use crate::node::{ByteLeaf, ByteStrings, IndexKind};
 use crate::pool::Pool;
-use crate::raw::Raw;
+use crate::sync::delay::Validation;
 use crate::tree::Form;
 use crate::tree::TreeState;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Readers and writers against `clear`.
 
 use super::{Model, Tree, Words, put, take};
-use crate::delay::Validation;
 use crate::node::Linear;
+use crate::sync::delay::Validation;
 
 type Of = Tree<Linear<2>>;
 

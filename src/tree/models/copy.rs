@@ -2,9 +2,9 @@
 //! writers.
 
 use super::{Model, Tree, Words, put};
-use crate::delay::Validation;
 use crate::node::IndexKind;
 use crate::papers::{Append, CowSip, crab};
+use crate::sync::delay::Validation;
 
 type Copied = CowSip<4, { crab::COPY_ONLY }>;
 

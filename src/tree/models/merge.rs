@@ -1,8 +1,8 @@
 //! A reader against leaves that merge or share entries, and whose blocks become other leaves.
 
 use super::{Model, Tree, Words, put, take};
-use crate::delay::Validation;
 use crate::node::Linear;
+use crate::sync::delay::Validation;
 
 type Leaf = Linear<2>;
 

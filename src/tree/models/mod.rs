@@ -31,11 +31,11 @@ mod transaction;
 
 use super::directory::WordDirectory;
 use super::{PTree, TreeNode, TreeState};
-use crate::delay::{Validation, leave_out};
 use crate::error::Broken;
 use crate::node::{IndexKind, RefOf, SplitInPlace, WordNode};
 use crate::pool::format::HEADER;
 use crate::pool::{Options, Pool};
+use crate::sync::delay::{Validation, leave_out};
 use crate::sync::set_sequential;
 use loom::thread;
 use medium::Few;

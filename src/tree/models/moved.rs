@@ -1,9 +1,9 @@
 //! A leaf that moves to another block, as it does when a tree is compacted, against readers, writers and a late post.
 
 use super::{Model, Subject, Tree, Words, bytes, post, put};
-use crate::delay::Validation;
 use crate::node::{IndexKind, Linear, RefOf};
 use crate::pool::Compacted;
+use crate::sync::delay::Validation;
 use crate::tree::compact::Everything;
 use crate::tree::directory::Directory;
 

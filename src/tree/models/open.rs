@@ -4,10 +4,10 @@
 //! does not know reference counts: a `gate` tells it that the last handle is about to be dropped.
 
 use super::{FIRST, Few, Tree, TreeState, check, image, options, put, spawn};
-use crate::delay::{Validation, leave_out};
 use crate::error::{Error, ErrorKind};
 use crate::node::{IndexKind, Linear};
 use crate::pool::Pool;
+use crate::sync::delay::{Validation, leave_out};
 use crate::sync::{AtomicU64, Ordering, set_sequential};
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ fn renamed_against_opening() {
 
 /// The tree of this name, if there is one.
 fn existing(pool: &Pool<Arc<Few>>, name: &str) -> Option<Arc<TreeState<Linear<2>, Arc<Few>>>> {
-    let kinds = (crate::kind::U64, crate::kind::U64);
+    let kinds = (crate::entry::kind::U64, crate::entry::kind::U64);
     match pool.state.named(TreeState::open_existing(&pool.state, name, IndexKind::Volatile, kinds)) {
         Ok(tree) => Some(tree),
         Err(Error { kind: ErrorKind::NoSuchTree { .. }, .. }) => None,

@@ -1,9 +1,9 @@
 //! The persistent index: readers against its changes, and its first touches after an open.
 
 use super::{Model, Tree, Words, put, take};
-use crate::delay::Validation;
 use crate::index::Swept;
 use crate::node::{IndexKind, Linear};
+use crate::sync::delay::Validation;
 use crate::tree::directory::Directory;
 
 /// Inner nodes of four entries; a node with one entry is sparse enough to merge.

@@ -1,8 +1,8 @@
 //! Ranges against leaves that split, merge and leave the chain.
 
 use super::{Model, Tree, Words, put, take};
-use crate::delay::Validation;
 use crate::node::Linear;
+use crate::sync::delay::Validation;
 
 type Of = Tree<Linear<2>>;
 

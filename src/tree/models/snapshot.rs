@@ -1,9 +1,9 @@
 //! Snapshots against writers, commits, splits, merges, and against each other.
 
 use super::{Model, Tree, Words, put, take};
-use crate::delay::Validation;
 use crate::node::OneLine;
 use crate::snapshot::Snapshot;
+use crate::sync::delay::Validation;
 use std::sync::Arc;
 
 type Leaf = OneLine<3>;

@@ -1,8 +1,8 @@
 //! A split against a writer of a key that moves, and against a late post to the index.
 
 use super::{Model, Tree, Words, post, put};
-use crate::delay::Validation;
 use crate::node::Linear;
+use crate::sync::delay::Validation;
 
 type Of = Tree<Linear<2>>;
 

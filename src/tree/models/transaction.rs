@@ -1,8 +1,8 @@
 //! Transactions over two leaves: against each other, against a reader of both, and against a split.
 
 use super::{Model, Tree, Words, put};
-use crate::delay::Validation;
 use crate::node::OneLine;
+use crate::sync::delay::Validation;
 
 type Leaf = OneLine<3>;
 type Of = Tree<Leaf>;

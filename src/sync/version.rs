@@ -7,7 +7,7 @@
 //!
 //! [`VersionLock`]: crate::node::shadow::VersionLock
 
-use crate::delay::delay;
+use crate::sync::delay::delay;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The version word to read under.

@@ -34,10 +34,10 @@ mod stand_in;
 #[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests;
 
-use crate::delay::{Validation, delay, is_left_out};
-use crate::shards::{NONE, shard};
+use crate::sync::delay::{Validation, delay, is_left_out};
+use crate::sync::shards::{NONE, shard};
 #[cfg(not(bristlecone_loom))]
-use crate::shards::{SHARDS, own_or_none};
+use crate::sync::shards::{SHARDS, own_or_none};
 use crate::sync::{AtomicU64, Mutex, Ordering, asymmetric, sleep, yield_now};
 use crossbeam_utils::CachePadded;
 use std::time::{Duration, Instant};

@@ -2,9 +2,9 @@
 //! bias moves from one to the other until the locks are shared.
 
 use super::Bias;
-use crate::delay::{Validation, leave_out};
 use crate::memory::Zero;
 use crate::node::shadow::{Leave, Shadow};
+use crate::sync::delay::{Validation, leave_out};
 use crate::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
