@@ -20,6 +20,10 @@ clippy:
 test *FILTER:
     scripts/check test {{FILTER}}
 
+# The tests of which `test` takes a part, whole
+long:
+    scripts/check long
+
 # The tests of the benchmarks, with the features and filters of ARGS
 bench-test *ARGS:
     scripts/check bench-test {{ARGS}}

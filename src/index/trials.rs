@@ -58,6 +58,17 @@ macro_rules! tested_index {
 pub(crate) use tested_index;
 
 /// Without a pattern, but determined by its low.
+/// Whether tests run as long as `scripts/check long` wants it, which is what finds rare interleavings. `cargo test` takes
+/// a part of that, because its code is not optimised.
+pub(crate) fn long() -> bool {
+    std::env::var_os("BRISTLECONE_LONG").is_some()
+}
+
+/// How many cases of a property are tried.
+pub(crate) fn cases() -> proptest::test_runner::Config {
+    proptest::test_runner::Config { cases: if long() { 256 } else { 48 }, ..Default::default() }
+}
+
 pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
 }

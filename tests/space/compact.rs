@@ -271,7 +271,7 @@ fn a_process_that_is_killed_in_it_loses_nothing() {
         pool.close().unwrap();
     }
     let mut random = Random::new(9);
-    for _ in 0..8 {
+    for _ in 0..super::part_of(8) {
         super::run_apart(test, &path, &(3000 + random.below(120_000)).to_string());
         let pool = Pool::options().open(&path).unwrap();
         let map: Values = pool.map("map").unwrap();

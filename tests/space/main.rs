@@ -138,3 +138,9 @@ fn block_for(len: u64) -> u64 {
 }
 
 type Values = Map<u64, Vec<u8>>;
+
+/// What part of `all` a test takes: the whole in `scripts/check long`, a quarter in `cargo test`, whose code is not
+/// optimised.
+fn part_of(all: u64) -> u64 {
+    if std::env::var_os("BRISTLECONE_LONG").is_some() { all } else { all / 4 }
+}

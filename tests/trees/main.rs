@@ -29,3 +29,9 @@ mod snapshot;
 mod stress;
 mod transaction;
 mod windows;
+
+/// What part of `all` a test takes: the whole in `scripts/check long`, a fifth in `cargo test`, whose code is not
+/// optimised.
+fn part_of(all: u64) -> u64 {
+    if std::env::var_os("BRISTLECONE_LONG").is_some() { all } else { all / 5 }
+}

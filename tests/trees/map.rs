@@ -463,7 +463,8 @@ fn replaced_and_removed_records_make_room() {
     let small = options();
     let pool = small.create_on(zeroed(160 << 10)).unwrap();
     let map: Small<u64, Vec<u8>> = pool.map_with("m", IndexKind::Persistent).unwrap();
-    for n in 0..10_000 {
+    let most = crate::part_of(10_000) as usize;
+    for n in 0..most {
         map.insert(7, &bytes(n % 5 * 10 + 900, n)).unwrap();
         if n % 2 == 0 {
             map.insert(8, &bytes(20_000 + n % 3, n)).unwrap();
@@ -471,7 +472,7 @@ fn replaced_and_removed_records_make_room() {
             assert!(map.remove(8).unwrap());
         }
     }
-    assert_eq!(map.get(7).unwrap().unwrap(), bytes(940, 9999));
+    assert_eq!(map.get(7).unwrap().unwrap(), bytes(940, most - 1));
     sound(&map);
     // Opening does not lose space, in either way: the same operations work again and again.
     let mut images = both_ways(&pool, map);
@@ -593,7 +594,7 @@ fn a_record_is_read_whole_while_it_is_replaced() {
             map.insert(4, &value(n % 7))?;
             map.remove(4)
         };
-        (0..if cfg!(miri) { 30 } else { 20_000 }).try_for_each(|n| write(n).map(drop)).unwrap();
+        (0..if cfg!(miri) { 30 } else { crate::part_of(5000) }).try_for_each(|n| write(n).map(drop)).unwrap();
     });
     sound(&map);
 }

@@ -174,7 +174,7 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn cases() -> ProptestConfig {
-    if cfg!(miri) { ProptestConfig::with_cases(2) } else { ProptestConfig::default() }
+    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { crate::part_of(256) as u32 })
 }
 
 /// What `proptest!` expands to, compiled once for all trees.

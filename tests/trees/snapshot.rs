@@ -215,7 +215,7 @@ fn history(seed: u64, steps: u64, most: u64) {
 
 #[test]
 fn random_histories_are_what_copies_of_the_trees_are() {
-    let (histories, steps) = if cfg!(miri) { (2, 150) } else { (60, 1500) };
+    let (histories, steps) = if cfg!(miri) { (2, 150) } else { (crate::part_of(60), 1500) };
     (0..histories).for_each(|seed| history(seed, steps, 1 + seed % 9));
 }
 

@@ -172,17 +172,19 @@ pub(super) fn check<S: Checked>(index: &VolatileIndex<S>) -> Result<usize, Strin
 fn does_what_a_map_does<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let ops = prop::collection::vec(trials::op(), 0..1500);
     let run = |ops: Vec<Op>| trials::does_what_a_map_does(trials::begun(empty()), ops);
-    let mut runner = TestRunner::new(Config::with_source_file(file!()));
+    let mut runner = TestRunner::new(Config { source_file: Some(file!()), ..trials::cases() });
     runner.run(&ops, run).unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn grows_and_shrinks_through_three_levels<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    trials::grows_and_shrinks(trials::begun(empty()), 20_000, 80_000);
+    let (most, steps) = if trials::long() { (20_000, 80_000) } else { (4000, 12_000) };
+    trials::grows_and_shrinks(trials::begun(empty()), most, steps);
 }
 
 fn every_order_of_inserts_and_removes<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let check_emptied = |index: &VolatileIndex<S>| assert_eq!(check(index), Ok(1));
-    trials::every_order_of_inserts_and_removes(|| trials::begun(empty()), 10_000, check_emptied);
+    let count = if trials::long() { 10_000 } else { 2000 };
+    trials::every_order_of_inserts_and_removes(|| trials::begun(empty()), count, check_emptied);
 }
 
 fn all_keys_are_legal<S: Checked>(empty: fn() -> VolatileIndex<S>) {
@@ -194,17 +196,25 @@ fn an_empty_index_takes_the_first_separator_only<S: Checked>(empty: fn() -> Vola
 }
 
 fn readers_never_miss_what_stays<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    trials::readers_never_miss_what_stays(empty(), 500, if cfg!(miri) { 20 } else { 1_000_000 });
+    let rounds = if cfg!(miri) {
+        20
+    } else if trials::long() {
+        1_000_000
+    } else {
+        60_000
+    };
+    trials::readers_never_miss_what_stays(empty(), 500, rounds);
 }
 
 /// Filling and emptying a few nodes at a time splits, merges and reuses nodes as often as possible.
 fn readers_never_miss_while_nodes_come_and_go<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, 1500) };
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, if trials::long() { 1500 } else { 100 }) };
     trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
 }
 
 fn readers_never_miss_during_rebuilds<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (300, 3000, 200) };
+    let (sixteens, rounds, inserts) =
+        if cfg!(miri) { (15, 2, 5) } else { (300, if trials::long() { 3000 } else { 200 }, 200) };
     trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
 }
 
@@ -226,7 +236,8 @@ fn insert_replaces_the_leaf<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 }
 
 fn rebuilds_of_every_size<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let sizes = (0..5000).filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
+    let sizes = (0..if trials::long() { 5000 } else { 900 })
+        .filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
     let again = empty();
     for size in sizes {
         let (index, mut model) = built(empty, (0..size).map(|low| low * 5));
@@ -243,18 +254,19 @@ fn rebuilds_of_every_size<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 }
 
 fn memory_is_bounded_by_the_largest_tree<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (index, _) = built(empty, 0..20_000);
+    let count = if trials::long() { 20_000 } else { 3000 };
+    let (index, _) = built(empty, 0..count);
     let nodes = || index.writer.lock().spare.touched();
     let mut random = Random(99);
     let mut settled = 0;
     for round in 0..30 {
         match round % 3 {
-            0 => index.learn((0..20_000u32).map(|low| (low.into(), 0))),
-            1 => (1..20_000).for_each(|low| assert!(index.withdraw(low).is_some())),
+            0 => index.learn((0..count as u32).map(|low| (low.into(), 0))),
+            1 => (1..count).for_each(|low| assert!(index.withdraw(low).is_some())),
             // A moving window: nodes are added at one end and removed at the other.
-            _ => (0..60_000).for_each(|low| {
+            _ => (0..count * 3).for_each(|low| {
                 index.post(low, low);
-                index.withdraw(low.saturating_sub(10_000 + random.below(10_000)));
+                index.withdraw(low.saturating_sub(count / 2 + random.below(count / 2)));
             }),
         }
         check(&index).unwrap();
@@ -266,9 +278,10 @@ fn memory_is_bounded_by_the_largest_tree<S: Checked>(empty: fn() -> VolatileInde
 }
 
 fn thinned_out_nodes_merge<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (index, mut model) = built(empty, 0..100_000);
+    let count = if trials::long() { 100_000 } else { 20_000 };
+    let (index, mut model) = built(empty, 0..count);
     let before = check(&index).unwrap();
-    for low in (0..100_000).filter(|low| low % WIDTH as u64 != 0) {
+    for low in (0..count).filter(|low| low % WIDTH as u64 != 0) {
         assert_eq!(index.withdraw(low), remove_from(&mut model, low));
     }
     same(&index, &model);

@@ -529,14 +529,14 @@ fn check_finds_faults() {
 #[test]
 fn readers_never_miss_what_stays() {
     for empty in BOTH {
-        trials::readers_never_miss_what_stays(empty(), 100, if cfg!(miri) { 20 } else { 200_000 });
+        trials::readers_never_miss_what_stays(empty(), 100, if cfg!(miri) { 20 } else { 20_000 });
     }
 }
 
 /// Parents fill up and run empty, so that rebuilds happen as often as possible.
 #[test]
 fn readers_never_miss_while_parents_fill_and_empty() {
-    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, 1000) };
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, if trials::long() { 1000 } else { 60 }) };
     for empty in BOTH {
         trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
     }
@@ -544,7 +544,8 @@ fn readers_never_miss_while_parents_fill_and_empty() {
 
 #[test]
 fn readers_never_miss_during_rebuilds() {
-    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (100, 2000, 50) };
+    let (sixteens, rounds, inserts) =
+        if cfg!(miri) { (15, 2, 5) } else { (100, if trials::long() { 2000 } else { 200 }, 50) };
     for empty in BOTH {
         trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
     }

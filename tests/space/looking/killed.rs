@@ -51,7 +51,7 @@ fn left(step: &str) {
     let path = scratch.path("a.pool");
     // The layouts are named before the first check: the trees of the pool are opened after it.
     filled(&scratch.path("named.pool"), 0);
-    for round in 0..4 {
+    for round in 0..crate::part_of(4) {
         killed(&path, step, Duration::from_millis(150 + round * 130));
         let calm = SPAWNING.read().unwrap_or_else(PoisonError::into_inner);
         let before = still(&path);
