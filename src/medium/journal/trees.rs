@@ -9,8 +9,8 @@ use super::head::RingOwner;
 use super::header::Seat;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
+use super::memory::Memory;
 use super::open::{self, Opening};
-use super::ring::Memory;
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, SimDisk, SimMemory, look_on, moment};
 use crate::crash::history::{History, Op};
@@ -290,7 +290,7 @@ impl Machine {
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
         let (engine, _) = engine.map_err(|fault| fault.in_pool("the journal"))?;
         let engine = Arc::new(engine);
-        let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
+        let words = self.pool.bytes().chunks_exact(8).map(super::sealed::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
     }
 }
