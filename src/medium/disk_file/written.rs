@@ -353,16 +353,14 @@ fn look(file: &DiskFile, whole: &Range<u64>) -> io::Result<Look> {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn parts_are_those_of_a_set_of_pages() {
         let mut parts = ByteRanges::default();
         let mut pages = [false; 40];
-        let mut seed = 1u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random(1);
+        let mut next = |below: u64| random.below(below);
         for _ in 0..3000 {
             let start = next(40);
             let range = start..start + next(41 - start);

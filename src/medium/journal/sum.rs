@@ -1,5 +1,7 @@
 //! The checksum of a ring's words, which threads store: cheaper than a CRC, and as good for single bits.
 
+use crate::random::Random;
+
 /// A sum of words that are multiplied with keys: each change of a single bit changes the upper half.
 pub(super) struct KeyedSum(u64);
 
@@ -31,14 +33,9 @@ pub(super) const KEYS: [u64; 10] = keys();
 /// Odd numbers. None of their multiples by powers of two is near to 0, so that the sum of a word with one bit more or
 /// less differs by more than the lower half holds.
 const fn keys() -> [u64; 10] {
-    let (mut keys, mut found, mut state) = ([0; 10], 0, 0u64);
+    let (mut keys, mut found, mut random) = ([0; 10], 0, Random(0));
     while found < keys.len() {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut key = state;
-        key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        key = (key ^ (key >> 31)) | 1;
+        let key = random.next() | 1;
         let (mut bit, mut is_far) = (0, true);
         while bit < 64 {
             let multiple = key << bit;
