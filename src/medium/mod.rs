@@ -175,9 +175,9 @@ pub enum Hint {
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
 /// read *from* a medium is validated before it is used; the implementations still check bounds.
 ///
-/// Sealed, because a later version may add methods, and no method has a default, so that a wrapper that forgets one does
-/// not compile. A medium of one's own is a [`Layer`] over one of the crate's: it changes what differs, and passes on the
-/// rest. [`Either`] is one of two.
+/// Sealed, because a later version may add methods, and no method has a default, so that a wrapper that forgets one
+/// does not compile. A medium of one's own is a [`Layer`] over one of the crate's: it changes what differs, and passes
+/// on the rest. [`Either`] is one of two.
 ///
 /// # Panics
 ///

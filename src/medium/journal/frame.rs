@@ -221,8 +221,8 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. What is no entry is an error,
-/// and the last item.
+/// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. What is no entry is an
+/// error, and the last item.
 pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Result<(LogEntry, &[u8]), Fault>> {
     std::iter::from_fn(move || {
         if body.is_empty() {
