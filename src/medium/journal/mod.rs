@@ -56,7 +56,9 @@ mod threads;
 mod trees;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
-pub(crate) use disk::{Disk, zero};
+pub(crate) use disk::Disk;
+#[cfg(target_os = "linux")]
+pub(crate) use disk::zero;
 pub use engine::JournalStat;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};
