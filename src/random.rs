@@ -7,15 +7,13 @@ pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
-/// Numbers that a seed determines: SplitMix64.
-#[cfg(any(test, feature = "crash"))]
+/// Numbers that a seed determines: SplitMix64. The keys of a ring's checks are made of them, so they stay as they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub(crate) u64);
 
-#[cfg(any(test, feature = "crash"))]
-#[allow(dead_code, reason = "each checker has its own use of it")]
+#[allow(dead_code, reason = "most of it is for checkers")]
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -38,7 +38,6 @@ mod media;
 mod mix;
 mod nv_store;
 mod ordered_map;
-mod other;
 mod owned;
 #[cfg(feature = "peers")]
 mod peers;

@@ -244,6 +244,7 @@ fn combinations(durable: Line, items: &[Item]) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::medium::{Medium, Sim, Step};
+    use crate::random::Random;
 
     /// All contents of line 0 that a crash may leave now, as the values of its first two words.
     fn states(model: Model, run: impl Fn(&Sim)) -> Vec<(u64, u64)> {
@@ -299,11 +300,8 @@ mod tests {
             let mut pending = Pending::new(vec![0; 512]);
             sim.trace().iter().for_each(|event| pending.apply(event));
             let mut options = pending.options(model).0[0].1.to_vec();
-            let mut seed = 0x1234_5678_9abc_def1u64;
-            let mut random = |below: usize| {
-                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                (seed >> 33) as usize % below
-            };
+            let mut numbers = Random(1);
+            let mut random = |below: usize| numbers.below(below as u64) as usize;
             let left = |_| pending.clone().crash(model, &mut random).0[..8].try_into().unwrap();
             let mut left: Vec<Line> = (0..2000).map(left).collect();
             options.sort_unstable();

@@ -1,5 +1,6 @@
 //! The tests that every index in memory must pass.
 
+use crate::random::Random;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -71,21 +72,6 @@ pub(crate) fn cases() -> proptest::test_runner::Config {
 
 pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
-}
-
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
 }
 
 /// An index with the first separator alone, which always stays.

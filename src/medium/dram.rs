@@ -1,8 +1,93 @@
 //! Ordinary memory: for volatile baselines, for tests, and for inspecting an image of a pool.
 
-use super::{Costs, Facts, Hint, Journal, Medium, Step, end_within, load_each};
+use super::{Facts, Hint, Medium, Step};
 use crate::sync::{AtomicU64, Ordering};
-use std::io;
+
+/// The answers of a medium in memory, which always has the same length, to what is asked of a file.
+macro_rules! without_file {
+    () => {
+        #[inline]
+        fn accessible(&self) -> u64 {
+            self.facts().len
+        }
+
+        fn costs(&self) -> $crate::medium::Costs {
+            $crate::medium::Costs::NOMINAL
+        }
+
+        #[inline]
+        fn forked(&self) -> bool {
+            false
+        }
+
+        #[inline]
+        fn refuses(&self) -> bool {
+            self.forked()
+        }
+
+        fn set_journal(&mut self, _mode: $crate::Journal) -> bool {
+            false
+        }
+
+        fn reserved_to(&self, at: u64) -> u64 {
+            at
+        }
+
+        fn truncate(&self, len: u64) -> ::std::io::Result<()> {
+            if len < self.accessible() { Err(::std::io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+        }
+
+        fn space(&self) -> u64 {
+            0
+        }
+
+        #[inline]
+        fn load_words(&self, at: u64, words: &mut [u64]) {
+            $crate::medium::load_each(self, at, words);
+        }
+
+        #[inline]
+        fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+            self.store_pair(at, pair);
+        }
+    };
+}
+
+/// The answers of a medium without a journal to what is asked of one, and of one that always has its space.
+macro_rules! without_journal {
+    () => {
+        fn sync(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        #[inline]
+        fn admit(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        #[inline]
+        fn acknowledge(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        fn settle(&self) -> ::std::io::Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&self, at: u64, len: u64) -> ::std::io::Result<()> {
+            $crate::medium::end_within(at, len, self.facts().len).map(drop)
+        }
+
+        fn release(&self, _at: u64, _len: u64) -> ::std::io::Result<()> {
+            Ok(())
+        }
+    };
+}
+
+#[cfg(all(test, any(bristlecone_loom, feature = "crash")))]
+pub(crate) use without_file;
+#[cfg(all(test, bristlecone_loom))]
+pub(crate) use without_journal;
 
 /// A medium in ordinary memory, which always has the same length. Nothing survives; nothing is flushed.
 pub struct Dram {
@@ -35,86 +120,20 @@ impl Dram {
     }
 }
 
+impl super::sealed::Sealed for Dram {}
+
 impl Medium for Dram {
+    without_file!();
+    without_journal!();
+
     #[inline]
     fn facts(&self) -> Facts<'_> {
         Facts::of_memory("memory", self.words.len() as u64 * 8)
     }
 
     #[inline]
-    fn accessible(&self) -> u64 {
-        self.facts().len
-    }
-
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    #[inline]
-    fn forked(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn refuses(&self) -> bool {
-        self.forked()
-    }
-
-    fn set_journal(&mut self, _mode: Journal) -> bool {
-        false
-    }
-
-    fn reserved_to(&self, at: u64) -> u64 {
-        at
-    }
-
-    #[inline]
-    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.store_pair(at, pair);
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn admit(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn acknowledge(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        end_within(at, len, self.facts().len).map(drop)
-    }
-
-    fn release(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
-    }
-
-    fn space(&self) -> u64 {
-        0
-    }
-
-    #[inline]
     fn load(&self, at: u64) -> u64 {
         self.words[at as usize / 8].load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        load_each(self, at, words);
     }
 
     #[cfg(not(bristlecone_loom))]

@@ -1,5 +1,6 @@
-//! A medium over another one.
+//! A medium over another one, or over one of two.
 
+use super::sealed::Sealed;
 use super::{Costs, Facts, Hint, Journal, Medium, Step};
 use core::sync::atomic::AtomicU64;
 use std::io;
@@ -73,6 +74,17 @@ macro_rules! of_owned {
     };
 }
 
+macro_rules! of_either {
+    ($($(#[$attr:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        $($(#[$attr])* fn $name(&self, $($arg: $type),*) -> $result {
+            match self {
+                Self::First(medium) => medium.$name($($arg),*),
+                Self::Second(medium) => medium.$name($($arg),*),
+            }
+        })*
+    };
+}
+
 /// A medium that changes some of what another medium does: it names the medium below and implements the methods that
 /// differ.
 ///
@@ -116,6 +128,8 @@ pub trait Layer: Send + Sync + 'static {
     }
 }
 
+impl<L: Layer> Sealed for L {}
+
 impl<L: Layer> Medium for L {
     passed_on!(of_layer);
 
@@ -136,6 +150,8 @@ impl<L: Layer> Medium for L {
     }
 }
 
+impl<M: Medium + ?Sized> Sealed for Arc<M> {}
+
 /// A medium with several owners, to inspect it after the pool on it was closed. As `Arc<dyn Medium>`, a medium that is
 /// chosen at run time, at the cost of a call for each access.
 impl<M: Medium + ?Sized> Medium for Arc<M> {
@@ -154,5 +170,57 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
     /// What has several owners is not changed by one.
     fn set_journal(&mut self, _mode: Journal) -> bool {
         false
+    }
+}
+
+/// One of two media, chosen at run time, at the cost of a branch for each access: for a program that compiles its trees
+/// for one type of medium. A third one is in an `Either` of its own.
+///
+/// # Examples
+///
+/// ```
+/// use bristlecone::Pool;
+/// use bristlecone::medium::{Counted, Dram, Either};
+///
+/// let counts = std::env::args().any(|arg| arg == "--counts");
+/// let memory = Dram::zeroed(1 << 20);
+/// let medium = if counts { Either::Second(Counted::new(memory)) } else { Either::First(memory) };
+/// let pool = Pool::options().create_on(medium)?;
+/// # Ok::<(), bristlecone::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub enum Either<A, B> {
+    /// The one.
+    First(A),
+    /// The other.
+    Second(B),
+}
+
+impl<A: Medium, B: Medium> Sealed for Either<A, B> {}
+
+impl<A: Medium, B: Medium> Medium for Either<A, B> {
+    passed_on!(of_either);
+
+    #[inline]
+    fn lend(&self, at: u64, count: usize) -> Option<&[AtomicU64]> {
+        match self {
+            Self::First(medium) => medium.lend(at, count),
+            Self::Second(medium) => medium.lend(at, count),
+        }
+    }
+
+    #[inline]
+    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        match self {
+            Self::First(medium) => medium.swap_pair(at, pair),
+            Self::Second(medium) => medium.swap_pair(at, pair),
+        }
+    }
+
+    fn set_journal(&mut self, mode: Journal) -> bool {
+        match self {
+            Self::First(medium) => medium.set_journal(mode),
+            Self::Second(medium) => medium.set_journal(mode),
+        }
     }
 }

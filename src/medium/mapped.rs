@@ -355,6 +355,8 @@ impl Drop for Mapped {
     }
 }
 
+impl super::sealed::Sealed for Mapped {}
+
 impl Medium for Mapped {
     #[inline]
     fn facts(&self) -> Facts<'_> {

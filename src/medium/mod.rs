@@ -32,12 +32,14 @@ pub use costs::Costs;
 pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
+#[cfg(all(test, bristlecone_loom))]
+pub(crate) use dram::{without_file, without_journal};
 pub use journal::{Journal, JournalStat, Recovered, Recovery, RingPlace};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 #[doc(hidden)]
 pub use journal::{KeptRing, RingInMemory, RingSays};
 pub(crate) use journal::{LOG, MARKER, Wanted, remove_log};
-pub use layer::Layer;
+pub use layer::{Either, Layer};
 pub use mapped::{Mapped, Mapping};
 pub(crate) use mapped::{Reach, is_unborn, sync_name};
 #[cfg(feature = "crash")]
@@ -49,6 +51,11 @@ pub use view::View;
 
 use core::sync::atomic::AtomicU64;
 use std::io;
+
+/// Keeps [`Medium`] to the media of this crate, and to layers over them.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
 
 /// The unit of write-back, in bytes.
 pub const LINE: u64 = 64;
@@ -168,13 +175,14 @@ pub enum Hint {
 /// All accesses are atomic, so no race and no damaged pool can make them undefined behaviour. Every offset that was
 /// read *from* a medium is validated before it is used; the implementations still check bounds.
 ///
-/// No method has a default, so that a wrapper that forgets one does not compile. A later version may add methods: a
-/// program that changes a few things about a medium of the crate implements [`Layer`], whose methods all have defaults.
+/// Sealed, because a later version may add methods, and no method has a default, so that a wrapper that forgets one
+/// does not compile. A medium of one's own is a [`Layer`] over one of the crate's: it changes what differs, and passes
+/// on the rest. [`Either`] is one of two.
 ///
 /// # Panics
 ///
 /// An access beyond what is [accessible](Self::accessible) panics, as indexing a slice does. The crate never makes one.
-pub trait Medium: Send + Sync + 'static {
+pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     /// The properties of the medium.
     fn facts(&self) -> Facts<'_>;
 

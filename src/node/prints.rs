@@ -126,6 +126,7 @@ pub(super) fn nearest(empty: SlotSet, home: SlotSet) -> usize {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn bytes(prints: &Prints) -> Vec<u8> {
         prints.0.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
@@ -133,13 +134,9 @@ mod tests {
 
     #[test]
     fn what_stays_is_what_was_there_and_is_counted() {
-        let mut seed = 1u64;
+        let mut random = Random(1);
         for _ in 0..2000 {
-            let mut next = || {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                seed ^ seed >> 31
-            };
-            let (used, kept) = (next() & all(MOST), next());
+            let (used, kept) = (random.next() & all(MOST), random.next());
             let print = |slot: usize| [1, 0x80, 0xff, 0x7f][slot % 4];
             let of = |slots: SlotSet| (0..MOST).filter(move |slot| slots >> slot & 1 == 1);
             let expected = |slots: SlotSet| {
@@ -149,7 +146,7 @@ mod tests {
                 bytes
             };
             let prints = Prints::zero();
-            let half = used & next();
+            let half = used & random.next();
             prints.fill_all(of(half).map(|slot| (slot, print(slot))));
             prints.fill_all(of(used & !half).map(|slot| (slot, print(slot))));
             assert_eq!(bytes(&prints), expected(used));

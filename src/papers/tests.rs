@@ -21,6 +21,7 @@ use crate::node::{
 };
 use crate::pool::access::Access;
 use crate::pool::segments::Segments;
+use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
@@ -208,34 +209,17 @@ fn no_layout_is_left_out() {
     }
 }
 
-/// xorshift.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+/// One of the few keys of a small node, which are those at both ends, too.
+fn key_of(random: &mut Random, slots: usize) -> u64 {
+    match random.below(8) {
+        0 => OWNED[0],
+        1 => OWNED[1] - 1,
+        _ => OWNED[0] + random.below(2 * slots as u64 + 2),
     }
+}
 
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % end
-    }
-
-    /// One of the few keys of a small node, which are those at both ends, too.
-    fn key(&mut self, slots: usize) -> u64 {
-        match self.below(8) {
-            0 => OWNED[0],
-            1 => OWNED[1] - 1,
-            _ => OWNED[0] + self.below(2 * slots as u64 + 2),
-        }
-    }
-
-    fn change(&mut self, slots: usize) -> (u64, Option<u64>) {
-        let key = self.key(slots);
-        (key, (self.below(3) > 0).then(|| self.below(4)))
-    }
+fn change_of(random: &mut Random, slots: usize) -> (u64, Option<u64>) {
+    (key_of(random, slots), (random.below(3) > 0).then(|| random.below(4)))
 }
 
 /// A node that a tree may have, in a simulated medium, and what it holds.
@@ -243,10 +227,10 @@ fn used(node: &mut dyn AnyNode, random: &mut Random) -> (Sim, Entries) {
     let sim = Sim::zeroed(SIZE);
     let m = sim.handle();
     let keys = random.below(node.slots() as u64 + 1);
-    let mut model: Entries = (0..keys).map(|_| (random.key(node.slots()), random.below(4))).collect();
+    let mut model: Entries = (0..keys).map(|_| (key_of(random, node.slots()), random.below(4))).collect();
     node.fill(&m, &entries_of(&model));
     for _ in 0..random.below(3 * node.slots() as u64) {
-        let (key, value) = random.change(node.slots());
+        let (key, value) = change_of(random, node.slots());
         if node.put(&m, key, value) {
             apply(&mut model, key, value);
         }
@@ -291,7 +275,7 @@ type Compare = fn(&str, &dyn AnyNode, &Any, &Entries);
 /// Uses a node until everything in it has changed.
 fn use_it(when: &str, node: &dyn AnyNode, m: &Any, mut model: Entries, random: &mut Random, same: Compare) {
     for _ in 0..2 * node.slots() {
-        let (key, value) = random.change(node.slots());
+        let (key, value) = change_of(random, node.slots());
         if node.put(m, key, value) {
             apply(&mut model, key, value);
         }
@@ -354,13 +338,13 @@ fn cut(
 fn changes_of_one_node_that_are_cut() {
     for &(_, name, make) in NODES {
         for seed in 0..60 {
-            let mut random = Random::new(seed);
+            let mut random = Random(seed);
             let mut node = make();
             let (sim, model) = used(&mut *node, &mut random);
             let m = sim.handle();
             same(name, &*node, &m, &model);
             let from = sim.now();
-            let (key, value) = random.change(node.slots());
+            let (key, value) = change_of(&mut random, node.slots());
             let mut changed = model.clone();
             if !node.put(&m, key, value) {
                 continue;
@@ -399,7 +383,7 @@ fn damaged_words_of_one_node() {
     for &(_, name, make) in NODES {
         let mut taken = 0;
         for seed in 0..1500 {
-            let mut random = Random::new(seed);
+            let mut random = Random(seed);
             let mut node = make();
             let (sim, _) = used(&mut *node, &mut random);
             let mut words = sim.words();
@@ -468,7 +452,7 @@ fn versions_do_not_run_out() {
 fn torn_reads_of_one_node() {
     for &(_, name, make) in NODES {
         for seed in 0..1500 {
-            let mut random = Random::new(seed);
+            let mut random = Random(seed);
             let (mut node, mut other) = (make(), make());
             let (sim, _) = used(&mut *node, &mut random);
             let (other, _) = used(&mut *other, &mut random);

@@ -3,7 +3,9 @@
 //! A pool has a journal if its file has a marker. Until there is one, and after it is gone, the log is empty, so that
 //! the pool file alone is all of the pool.
 
-use super::{Options, Pool};
+#[cfg(doc)]
+use super::Options;
+use super::{Pool, PoolState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping, Medium};
 use crate::pool::format::{HEADER, Superblock};
@@ -147,7 +149,7 @@ fn remove(path: &Path) -> Result<(), Fault> {
     if !superblock.0.has_journal() {
         return Err(ErrorKind::JournalThere { has: false }.into());
     }
-    let mut state = Options::default().state(medium, superblock)?;
+    let mut state = PoolState::open(medium, superblock, true, None, 0)?;
     state.mark_in_use()?;
     state.close()?;
     // Cut, from here on: the superblock still says that there is a journal, so the next open makes the marker again.

@@ -9,10 +9,8 @@
 //!
 //! The invariants L1 to L3 and what a cut leaves are in `docs/design.md`, section 2.
 
-use super::PoolState;
-use super::format::{LISTS, Superblock, crc_of_few};
-use super::roots::NO_TREE;
-use super::segments::{SegmentKind, Segments};
+use super::format::{LISTS, crc_of_few};
+use super::segments::{NO_TREE, SegmentKind, Segments};
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::sync::delay::delay;
@@ -80,7 +78,7 @@ struct ListPlace {
 pub(crate) struct Lists {
     places: [CachePadded<ListPlace>; COUNT],
     /// Whether the superblock says that there may be live lists.
-    is_declared: AtomicBool,
+    pub(super) is_declared: AtomicBool,
 }
 
 /// A list that a crash left live.
@@ -278,40 +276,23 @@ impl Drop for OrDie {
 
 /// Room for a set of words. What follows cannot fail.
 pub(crate) struct Room<'p, M: Medium> {
-    pool: &'p PoolState<M>,
+    m: &'p M,
+    segments: &'p Segments,
+    lists: &'p Lists,
     /// The extent for the words that a list has no room for.
     extent: Option<u32>,
     /// The words that change.
     pub(crate) words: Vec<WordChange>,
 }
 
-impl<M: Medium> PoolState<M> {
-    /// Finds room for a set of at most so many words.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfSpace`](crate::ErrorKind::OutOfSpace) if there are many, and no segments for them.
-    pub(crate) fn room_for(&self, words: usize) -> Result<Room<'_, M>, Fault> {
-        self.writable()?;
-        if !self.lists.is_declared.load(Ordering::Acquire) {
-            self.declare_lists();
-        }
-        if words <= MOST {
-            return Ok(Room { pool: self, extent: None, words: Vec::with_capacity(words) });
-        }
-        let segment = self.segments.assign_extent(&self.medium, NOBODY, words as u64 * 16)?;
-        Ok(Room { pool: self, extent: Some(segment), words: Vec::with_capacity(words) })
+impl<'p, M: Medium> Room<'p, M> {
+    /// Finds room for so many words.
+    pub(super) fn new(m: &'p M, segments: &'p Segments, lists: &'p Lists, words: usize) -> Result<Self, Fault> {
+        let is_long = words > MOST;
+        let extent = is_long.then(|| segments.assign_extent(m, NOBODY, words as u64 * 16)).transpose()?;
+        Ok(Self { m, segments, lists, extent, words: Vec::with_capacity(words) })
     }
 
-    /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
-    #[cold]
-    fn declare_lists(&self) {
-        self.update(Superblock::with_lists);
-        self.lists.is_declared.store(true, Ordering::Release);
-    }
-}
-
-impl<M: Medium> Room<'_, M> {
     /// Changes the words, durably, all or none. The caller holds the locks that guard them, and keeps them until this
     /// returns. Each word is there once.
     ///
@@ -320,7 +301,7 @@ impl<M: Medium> Room<'_, M> {
     /// Three fences, and the lines of the list, of the words, and one more. If there are more than 24 words, four
     /// fences, and mostly one for the segment table.
     pub(crate) fn commit(mut self) {
-        let PoolState { medium: m, segments, lists, .. } = self.pool;
+        let Self { m, segments, lists, .. } = self;
         if self.words.is_empty() {
             return;
         }
@@ -355,11 +336,10 @@ impl<M: Medium> Room<'_, M> {
 
 impl<M: Medium> Drop for Room<'_, M> {
     fn drop(&mut self) {
-        let PoolState { medium, segments, .. } = self.pool;
         if let Some(segment) = self.extent
-            && self.pool.owned().is_ok()
+            && !self.m.forked()
         {
-            segments.retire_extent(medium, segment, NOBODY);
+            self.segments.retire_extent(self.m, segment, NOBODY);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an open pool does and takes, in numbers that cost little.
 
 use crate::medium::Medium;
-use crate::pool::{Pool, PoolState};
+use crate::pool::Pool;
 
 /// Numbers about an open pool and its open trees. See [`Pool::metrics`].
 ///
@@ -122,25 +122,20 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn metrics(&self) -> Metrics {
-        self.state.metrics()
-    }
-}
-
-impl<M: Medium> PoolState<M> {
-    fn metrics(&self) -> Metrics {
+        let state = &self.state;
         // In a forked child, the locks may be held by a thread that exists only in the parent.
-        let measured: Vec<Measured> = match self.owned() {
-            Ok(()) => self.visit_open(|trees| trees.iter().map(|tree| tree.measure()).collect()),
+        let measured: Vec<Measured> = match state.owned() {
+            Ok(()) => state.visit_open(|trees| trees.iter().map(|tree| tree.measure()).collect()),
             Err(_) => Vec::new(),
         };
         let reusable = measured.iter().map(|of| of.reusable).sum();
         let mut trees: Vec<TreeMetrics> = measured.into_iter().map(|of| of.tree).collect();
         trees.sort_by(|one, other| one.name.cmp(&other.name));
         Metrics {
-            used: self.segments.in_use(),
-            free: self.segments.available(),
+            used: state.segments.in_use(),
+            free: state.segments.available(),
             reusable,
-            wasted: self.segments.slack(),
+            wasted: state.segments.slack(),
             trees,
         }
     }

@@ -1,6 +1,7 @@
 //! The pool: one file (or other medium) that holds named trees.
 
 pub(crate) mod access;
+mod any_tree;
 pub(crate) mod blocks;
 mod catalog;
 mod compacted;
@@ -29,6 +30,7 @@ pub(crate) mod segments;
 mod state;
 mod trees;
 
+pub(crate) use any_tree::{AnyTree, OpenTree};
 pub use compacted::Compacted;
 pub use info::{Stat, TreeInfo};
 pub use instants::Snapshots;
@@ -39,7 +41,6 @@ pub(crate) use options::zero_from;
 pub use progress::Progress;
 pub use report::{Report, Verdict};
 pub(crate) use state::PoolState;
-pub(crate) use trees::{AnyTree, OpenTree};
 
 use crate::error::{ErrorKind, Result};
 use crate::medium::{Domain, Mapped, Medium, View};

@@ -3,10 +3,9 @@
 //! The root entries are the truth. They change under the catalogue's lock, and so does this; and what is found here is
 //! compared with its entry.
 
-use super::catalog::CatalogSlots;
-use super::roots::{NO_TREE, Root};
-use super::{OpenTree, PoolState};
-use crate::error::{ErrorKind, Fault};
+use super::roots::Root;
+use super::segments::Segments;
+use crate::error::Fault;
 use crate::medium::Medium;
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,6 +19,35 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Reads all root entries.
+    pub(super) fn read<M: Medium>(m: &M, segments: &Segments) -> Result<Self, Fault> {
+        let mut names = Self { slots: HashMap::new(), free: BTreeSet::new(), entries: segments.roots() };
+        for root in Root::all(segments) {
+            if root.is_live(m)? {
+                names.add(&root.name(m), root.slot);
+            } else {
+                names.vacate(root.slot);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The root entry that holds the tree of this name.
+    pub(super) fn get(&self, name: &str) -> Option<u16> {
+        self.slots.get(name).copied()
+    }
+
+    /// The root entries that hold no tree.
+    pub(super) fn free(&self) -> impl Iterator<Item = u16> {
+        self.free.iter().copied()
+    }
+
+    /// Notes that there are so many root entries now, and that the new ones hold no tree.
+    pub(super) fn grow(&mut self, entries: u32) {
+        self.free.extend(self.entries as u16..entries as u16);
+        self.entries = entries;
+    }
+
     /// Notes that a root entry holds a tree of this name.
     pub(crate) fn add(&mut self, name: &str, slot: u16) {
         self.slots.insert(name.into(), slot);
@@ -34,60 +62,5 @@ impl Names {
     /// Notes that a root entry holds no tree any more.
     pub(super) fn vacate(&mut self, slot: u16) {
         self.free.insert(slot);
-    }
-}
-
-impl<M: Medium> PoolState<M> {
-    fn names<'s>(&self, slots: &'s mut CatalogSlots<OpenTree>) -> Result<&'s mut Names, Fault> {
-        if slots.names.is_none() {
-            let mut names = Names { slots: HashMap::new(), free: BTreeSet::new(), entries: self.segments.roots() };
-            for root in self.roots() {
-                if root.is_live(&self.medium)? {
-                    names.add(&root.name(&self.medium), root.slot);
-                } else {
-                    names.vacate(root.slot);
-                }
-            }
-            slots.names = Some(names);
-        }
-        Ok(slots.names.as_mut().expect("they were read just now"))
-    }
-
-    /// The root of the tree with this name.
-    pub(super) fn named_root(&self, slots: &mut CatalogSlots<OpenTree>, name: &str) -> Result<Option<Root>, Fault> {
-        let Some(&slot) = self.names(slots)?.slots.get(name) else { return Ok(None) };
-        let root = Root::numbered(&self.segments, slot);
-        if root.is_live(&self.medium)? && root.name(&self.medium) == name {
-            return Ok(Some(root));
-        }
-        // The entries are not those that were read.
-        slots.names = None;
-        Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
-    }
-
-    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no
-    /// space for more roots.
-    pub(super) fn free_root(&self, slots: &mut CatalogSlots<OpenTree>) -> Result<Root, Fault> {
-        loop {
-            // One that a thread works on holds no tree yet, or holds one no longer.
-            self.names(slots)?;
-            let free = slots.names.iter().flat_map(|names| &names.free).find(|slot| slots.get(**slot).is_none());
-            if let Some(&slot) = free {
-                let root = Root::numbered(&self.segments, slot);
-                if !root.is_live(&self.medium)? {
-                    return Ok(root);
-                }
-                slots.names = None;
-                continue;
-            }
-            if self.segments.roots() >= u32::from(NO_TREE) {
-                return Err(ErrorKind::TooManyTrees { limit: NO_TREE.into() }.into());
-            }
-            self.segments.grow_roots(&self.medium)?;
-            let names = self.names(slots)?;
-            let entries = self.segments.roots();
-            names.free.extend(names.entries as u16..entries as u16);
-            names.entries = entries;
-        }
     }
 }

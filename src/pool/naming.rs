@@ -2,22 +2,18 @@
 //!
 //! The catalogue's lock is held from the look at the names until these have changed, so nobody sees a part of it.
 
+#[cfg(doc)]
+use super::Pool;
 use super::catalog::{self, CatalogSlots, SlotState};
 use super::lists::WordChange;
 use super::roots::Root;
-use super::trees::no_such_tree;
-use super::{OpenTree, PoolState};
+use super::trees::{NoVisit, no_such_tree};
+use super::{OpenTree, PoolState, roots};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
 use crate::sync::delay::{Validation, is_left_out};
 use std::collections::HashMap;
-
-/// How often transactions may keep a tree open that is to be dropped.
-const PATIENCE: u32 = 8;
-
-/// While it is there, nobody [visits](PoolState::visit_open) the open trees.
-pub(super) type NoVisit<'p> = MutexGuard<'p, ()>;
 
 /// A change of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,27 +49,13 @@ impl<M: Medium> PoolState<M> {
         self.patiently(|no_visit| self.try_naming(changes, no_visit))
     }
 
-    /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do
-    /// without, or because another thread visits all open trees. What is tried lets go of the guard, which keeps
-    /// visitors out, before it waits.
-    pub(super) fn patiently<'p, T>(
-        &'p self,
-        attempt: impl Fn(&mut Option<NoVisit<'p>>) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let mut no_visit = None;
-        for _ in 0..PATIENCE {
-            let result = attempt(&mut no_visit);
-            if !result.as_ref().is_err_and(|fault| matches!(fault.kind(), ErrorKind::StillOpen { .. })) {
-                return result;
-            }
-            if no_visit.is_none() {
-                no_visit = Some(self.visits.lock());
-            } else if !self.expire_moments() {
-                // It is open for more than a visit.
-                return result;
-            }
-        }
-        attempt(&mut no_visit)
+    /// Deletes the tree with this name. See [`Pool::drop_tree`].
+    pub(super) fn drop_tree(&self, name: &str) -> Result<(), Fault> {
+        roots::check_name(name)?;
+        let naming = self.naming(&[NameChange::Drop(name.to_owned())])?;
+        naming.dropped().iter().for_each(|root| root.delete(&self.medium));
+        naming.done();
+        Ok(())
     }
 
     fn try_naming(&self, changes: &[NameChange], no_visit: &mut Option<NoVisit<'_>>) -> Result<Naming<'_, M>, Fault> {

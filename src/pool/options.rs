@@ -285,11 +285,6 @@ impl Options {
         self
     }
 
-    /// Options for a new pool of this geometry.
-    pub(crate) fn like(geometry: PoolGeometry) -> Self {
-        Self::default().capacity(geometry.capacity).segment_size(geometry.segment)
-    }
-
     fn geometry(&self) -> Result<PoolGeometry, Fault> {
         let geometry = PoolGeometry { segment: self.segment, capacity: self.capacity.unwrap_or(PoolGeometry::MOST) };
         geometry.check()?;
@@ -538,6 +533,14 @@ impl Options {
             superblock.geometry.check()?;
         }
         Ok(superblock)
+    }
+}
+
+impl<M: Medium> PoolState<M> {
+    /// Options for a new pool like this one.
+    pub(crate) fn options_like(&self) -> Options {
+        let PoolGeometry { capacity, segment, .. } = self.superblock.lock().0.geometry;
+        Options::default().capacity(capacity).segment_size(segment)
     }
 }
 

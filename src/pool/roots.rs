@@ -32,8 +32,6 @@ const CLOSED: u64 = 40;
 const CLOSED_META: u64 = 48;
 const NAME_LEN: u64 = 56;
 const NAME: u64 = 64;
-/// The number that stands for no tree. Those of trees are less.
-pub(crate) const NO_TREE: u16 = 0xffff;
 /// The greatest length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 120;
 const NAME_WORDS: u64 = NAME_MAX as u64 / 8;

@@ -20,10 +20,9 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{LINE, Medium, Step};
 use crate::memory::Zeroed;
 use crate::pool::format::{HEADER, PoolGeometry, ROOT_BYTES, ROOTS_AT_HAND};
-use crate::pool::roots::NO_TREE;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use entry::length;
-pub(crate) use entry::{SegmentEntry, SegmentKind};
+pub(crate) use entry::{NO_TREE, SegmentEntry, SegmentKind};
 use owners::Owners;
 use std::collections::{BTreeSet, VecDeque};
 

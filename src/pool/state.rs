@@ -1,16 +1,15 @@
 //! The state of an open pool: its superblock, and whether it may be read and changed.
 
-use super::Options;
 #[cfg(doc)]
 use super::Pool;
+use super::any_tree::OpenTree;
 use super::catalog::Catalog;
 use super::format::{PoolGeometry, Superblock};
 use super::instants::Instants;
-use super::lists::{self, Lists};
+use super::lists::{self, Lists, Room};
 use super::progress::Watch;
 use super::roots::Root;
 use super::segments::{self, SegmentKind, Segments};
-use super::trees::OpenTree;
 use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{Domain, Medium, Step};
 use crate::sync::{Mutex, RwLock};
@@ -226,9 +225,24 @@ impl<M: Medium> PoolState<M> {
         self.medium.settle().map_err(Fault::io("settle the journal"))
     }
 
-    /// Options for a new pool like this one.
-    pub(crate) fn options_like(&self) -> Options {
-        Options::like(self.superblock.lock().0.geometry)
+    /// Finds room for a set of at most so many words.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfSpace`](crate::ErrorKind::OutOfSpace) if there are many, and no segments for them.
+    pub(crate) fn room_for(&self, words: usize) -> Result<Room<'_, M>, Fault> {
+        self.writable()?;
+        if !self.lists.is_declared.load(Ordering::Acquire) {
+            self.declare_lists();
+        }
+        Room::new(&self.medium, &self.segments, &self.lists, words)
+    }
+
+    /// Says in the superblock that there may be lists, which a build that does not know them must not ignore.
+    #[cold]
+    fn declare_lists(&self) {
+        self.update(Superblock::with_lists);
+        self.lists.is_declared.store(true, Ordering::Release);
     }
 
     fn reserve(&self, at: u64, len: u64) -> Result<(), Fault> {

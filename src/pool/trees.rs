@@ -4,40 +4,21 @@
 use super::Pool;
 use super::catalog::{self, CatalogSlots, Slot, SlotState};
 use super::format::Superblock;
-use super::naming::{NameChange, NoVisit};
+use super::names::Names;
 use super::patience::Patience;
 use super::roots::{self, Root, Signature};
-use super::{Compacted, Measured, PoolState};
+use super::segments::NO_TREE;
+use super::{OpenTree, PoolState};
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::Medium;
 use crate::sync::MutexGuard;
-use std::any::Any;
 use std::sync::Arc;
 
-/// An open tree of any type.
-pub(crate) type OpenTree = dyn AnyTree + Send + Sync;
+/// How often transactions may keep a tree open that is to be dropped.
+const PATIENCE: u32 = 8;
 
-/// What a pool needs of its open trees.
-pub(crate) trait AnyTree: Any {
-    /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
-    fn thaw(&self, open: &[u64]);
-
-    /// Whether a snapshot of this instant, or of a later one, needs the tree to stay open.
-    fn is_in_snapshots_since(&self, oldest: u64) -> bool;
-
-    /// Notes the name that the tree has now.
-    fn rename(&self, name: String);
-
-    /// Gives back the space of records that readers can no longer know. Returns whether readers, or transactions that
-    /// will end, keep the space of other records.
-    fn collect(&self) -> bool;
-
-    /// Numbers about the tree.
-    fn measure(&self) -> Measured;
-
-    /// Moves what lies in sparse segments.
-    fn compact(&self) -> Result<Compacted, Fault>;
-}
+/// While it is there, nobody [visits](PoolState::visit_open) the open trees.
+pub(super) type NoVisit<'p> = MutexGuard<'p, ()>;
 
 impl<M: Medium> PoolState<M> {
     /// The tree with this number, if it is open.
@@ -115,6 +96,29 @@ impl<M: Medium> PoolState<M> {
         result
     }
 
+    /// Tries again what fails because of an open tree, if that was open for nothing but a transaction that could do
+    /// without, or because another thread visits all open trees. What is tried lets go of the guard, which keeps
+    /// visitors out, before it waits.
+    pub(super) fn patiently<'p, T>(
+        &'p self,
+        attempt: impl Fn(&mut Option<NoVisit<'p>>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut no_visit = None;
+        for _ in 0..PATIENCE {
+            let result = attempt(&mut no_visit);
+            if !result.as_ref().is_err_and(|fault| matches!(fault.kind(), ErrorKind::StillOpen { .. })) {
+                return result;
+            }
+            if no_visit.is_none() {
+                no_visit = Some(self.visits.lock());
+            } else if !self.expire_moments() {
+                // It is open for more than a visit.
+                return result;
+            }
+        }
+        attempt(&mut no_visit)
+    }
+
     /// The root of the tree with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Root, Fault> {
         let found = match self.still_roots() {
@@ -122,15 +126,6 @@ impl<M: Medium> PoolState<M> {
             None => self.live()?.into_iter().find(|root| root.name(&self.medium) == name),
         };
         found.ok_or_else(|| no_such_tree(name))
-    }
-
-    /// Deletes the tree with this name. See [`Pool::drop_tree`].
-    pub(super) fn drop_tree(&self, name: &str) -> Result<(), Fault> {
-        roots::check_name(name)?;
-        let naming = self.naming(&[NameChange::Drop(name.to_owned())])?;
-        naming.dropped().iter().for_each(|root| root.delete(&self.medium));
-        naming.done();
-        Ok(())
     }
 
     // The caller of the following functions holds the catalogue's lock.
@@ -143,6 +138,48 @@ impl<M: Medium> PoolState<M> {
             }
         }
         Ok(live)
+    }
+
+    fn names<'s>(&self, slots: &'s mut CatalogSlots<OpenTree>) -> Result<&'s mut Names, Fault> {
+        if slots.names.is_none() {
+            slots.names = Some(Names::read(&self.medium, &self.segments)?);
+        }
+        Ok(slots.names.as_mut().expect("they were read just now"))
+    }
+
+    /// The root of the tree with this name.
+    pub(super) fn named_root(&self, slots: &mut CatalogSlots<OpenTree>, name: &str) -> Result<Option<Root>, Fault> {
+        let Some(slot) = self.names(slots)?.get(name) else { return Ok(None) };
+        let root = Root::numbered(&self.segments, slot);
+        if root.is_live(&self.medium)? && root.name(&self.medium) == name {
+            return Ok(Some(root));
+        }
+        // The entries are not those that were read.
+        slots.names = None;
+        Ok(self.live()?.into_iter().find(|root| root.name(&self.medium) == name))
+    }
+
+    /// A free root for a new tree. There is none, only if there are as many trees as there can be, or if there is no
+    /// space for more roots.
+    pub(super) fn free_root(&self, slots: &mut CatalogSlots<OpenTree>) -> Result<Root, Fault> {
+        loop {
+            // One that a thread works on holds no tree yet, or holds one no longer.
+            self.names(slots)?;
+            let free = slots.names.iter().flat_map(Names::free).find(|&slot| slots.get(slot).is_none());
+            if let Some(slot) = free {
+                let root = Root::numbered(&self.segments, slot);
+                if !root.is_live(&self.medium)? {
+                    return Ok(root);
+                }
+                slots.names = None;
+                continue;
+            }
+            if self.segments.roots() >= u32::from(NO_TREE) {
+                return Err(ErrorKind::TooManyTrees { limit: NO_TREE.into() }.into());
+            }
+            self.segments.grow_roots(&self.medium)?;
+            self.names(slots)?.grow(self.segments.roots());
+        }
     }
 
     /// Opens the tree with this name, creates it if necessary, or returns it if it is already open. A caller only waits

@@ -1,13 +1,14 @@
 //! Pauses between the tries of a transaction.
 
+use crate::random::Random;
 use crate::sync::{sleep, spin_loop, thread_number, yield_now};
 use std::time::Duration;
 
 /// Pauses that grow, and differ from thread to thread.
 pub(super) struct Backoff {
     tries: u32,
-    /// 0 before the first pause.
-    random: u64,
+    /// Seeded by the first pause.
+    random: Random,
 }
 
 impl Backoff {
@@ -17,7 +18,7 @@ impl Backoff {
     const NAP: Duration = Duration::from_micros(50);
 
     pub(super) fn new() -> Self {
-        Self { tries: 0, random: 0 }
+        Self { tries: 0, random: Random(0) }
     }
 
     /// How often it has waited.
@@ -28,18 +29,16 @@ impl Backoff {
     /// Waits for a while, longer each time.
     pub(super) fn wait(&mut self) {
         if self.tries == 0 {
-            self.random = thread_number() | 1;
+            self.random = Random(thread_number());
         }
         self.tries += 1;
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
+        let random = self.random.next();
         if self.tries > Self::YIELDS {
-            sleep(Self::NAP * (1 + self.random as u32 % self.tries.min(20)));
+            sleep(Self::NAP * (1 + random as u32 % self.tries.min(20)));
         } else if self.tries > Self::SPINS || cfg!(bristlecone_loom) {
             yield_now();
         } else {
-            (0..self.random % (16 << self.tries)).for_each(|_| spin_loop());
+            (0..random % (16 << self.tries)).for_each(|_| spin_loop());
         }
     }
 }

@@ -102,17 +102,15 @@ impl<K: Keys> Voids<K> {
 mod tests {
     use super::Voids;
     use crate::node::Words;
+    use crate::random::Random;
     use crate::tree::interval::Interval;
 
     /// Adds and cuts intervals in no order, and compares with a list of keys that are in one.
     #[test]
     fn voids_are_what_was_added_and_not_cut() {
         const KEYS: usize = 24;
-        let mut state = 7u64;
-        let mut random = |below: usize| {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (state >> 33) as usize % below
-        };
+        let mut numbers = Random(7);
+        let mut random = |below: usize| numbers.below(below as u64) as usize;
         for _ in 0..100 {
             let (mut voids, mut model) = (Voids::<Words>::new(), [false; KEYS]);
             let key = |i: usize| u64::MAX - (KEYS - 1 - i) as u64;

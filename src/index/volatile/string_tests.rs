@@ -6,7 +6,7 @@ use super::node::WIDTH;
 use super::tests::check;
 use crate::entry::byte_key::ByteKey;
 use crate::index::separators::{Lows, Strings};
-use crate::index::trials::Random;
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};

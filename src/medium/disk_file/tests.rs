@@ -1,6 +1,7 @@
 //! Files whose disk fails, and then works.
 
 use super::*;
+use crate::random::Random;
 use crate::{Journal, Pool};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -625,11 +626,8 @@ fn zeros_ahead_of_need_are_never_written_over_content() {
     let Some(disk) = Ext4::new() else { return };
     let file = file_at(&disk.path("a"));
     file.write_space_first().unwrap();
-    let (ends, most, mut seed) = (std::sync::atomic::AtomicBool::new(false), 24 * MIB, 7u64);
-    let mut next = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % below
-    };
+    let (ends, most, mut random) = (std::sync::atomic::AtomicBool::new(false), 24 * MIB, Random(7));
+    let mut next = |below: u64| random.below(below);
     let read = |page: u64| byte(&file, page * PAGE + 77);
     std::thread::scope(|scope| {
         let keeper = scope.spawn(|| {

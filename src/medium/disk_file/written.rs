@@ -13,6 +13,7 @@
 //!   taken before `known`, which is held for no call of the system.
 
 use super::{Disk, DiskFile, extents, is_room_missing};
+use crate::medium::journal::zero;
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -26,8 +27,6 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) const LEAST: u64 = 64 << 10;
 /// The most that a thread that takes space writes beyond what it takes.
 const MOST: u64 = 1 << 20;
-/// How many zeros there are in memory.
-const ZEROS: u64 = 1 << 20;
 
 /// What was written of a file, if anybody wants to know that.
 pub(super) struct WrittenSpace {
@@ -281,11 +280,7 @@ impl DiskFile {
     fn write_zeros(&self, range: &Range<u64>) -> io::Result<()> {
         #[cfg(all(test, not(any(bristlecone_loom, miri))))]
         super::tests::stopping::here(range);
-        let zeros = vec![0; ZEROS.min(range.end - range.start) as usize];
-        (range.start..range.end).step_by(ZEROS as usize).try_for_each(|at| {
-            let zeros = &zeros[..ZEROS.min(range.end - at) as usize];
-            self.call(super::Call::Write, |file| super::write_all_at(file, zeros, at))
-        })
+        zero(range.clone(), |at, zeros| self.call(super::Call::Write, |file| super::write_all_at(file, zeros, at)))
     }
 
     /// Notes that a range gets content. If it was not written before, this waits until nobody writes zeros.
@@ -358,16 +353,14 @@ fn look(file: &DiskFile, whole: &Range<u64>) -> io::Result<Look> {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn parts_are_those_of_a_set_of_pages() {
         let mut parts = ByteRanges::default();
         let mut pages = [false; 40];
-        let mut seed = 1u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random(1);
+        let mut next = |below: u64| random.below(below);
         for _ in 0..3000 {
             let start = next(40);
             let range = start..start + next(41 - start);

@@ -1,10 +1,10 @@
 //! Applying the log to the pool file: what checkpoints and the replay of an open do (J11).
 
 use super::disk::Disk;
-use super::frame::{LogEntry, entries};
+use super::frame::{LogEntry, damaged, entries};
 use super::log::Frames;
 use super::rule::{Rule, holds};
-use crate::error::{ErrorKind, Fault};
+use crate::error::Fault;
 use std::io;
 
 /// The unit in which the pool file is read and written.
@@ -27,15 +27,11 @@ pub(super) fn each<F: Disk>(
             return Err(damaged("a frame that should be there is damaged"));
         };
         for entry in entries(frame.body(), len) {
-            let (entry, words) = entry.ok_or_else(|| damaged("an entry of no words of the pool"))?;
+            let (entry, words) = entry?;
             each(entry, words).map_err(Fault::io("write to the pool"))?;
         }
     }
     Ok(())
-}
-
-pub(super) fn damaged(found: &'static str) -> Fault {
-    ErrorKind::Log { found }.into()
 }
 
 /// Entries that are on their way to the pool file.

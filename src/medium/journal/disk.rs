@@ -1,6 +1,7 @@
 //! A file, as far as the journal uses one.
 
 use std::io;
+use std::ops::Range;
 
 /// A file, or what stands for one, whose writes survive the machine once [`sync`](Self::sync) has returned.
 pub(crate) trait Disk: Send + Sync + 'static {
@@ -28,4 +29,14 @@ pub(crate) trait Disk: Send + Sync + 'static {
 
     /// Whether the file has no name any more.
     fn is_gone(&self) -> bool;
+}
+
+/// Zeros are written in pieces of this size.
+const PIECE: u64 = 1 << 20;
+
+/// Writes zeros with `write`, so that a sync need not tell the file system which bytes are in use.
+pub(crate) fn zero(range: Range<u64>, write: impl Fn(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let Range { start, end } = range;
+    let zeros = vec![0; PIECE.min(end - start) as usize];
+    (start..end).step_by(PIECE as usize).try_for_each(|at| write(at, &zeros[..PIECE.min(end - at) as usize]))
 }

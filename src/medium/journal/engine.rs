@@ -1,15 +1,15 @@
 //! The journal of an open pool: flushes fill the ring, a sync writes the log, a checkpoint applies it.
 
 use super::apply::{Patches, each};
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
 use super::header::{self, Header, Region};
 use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
-use super::open;
-use super::ring::{Appended, Content, Memory, Ring};
+use super::memory::Memory;
+use super::ring::{Appended, Content, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
@@ -647,7 +647,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let (behind, end) = (header::REGION + region, header::REGION + len);
         // In pieces: a sync of others may have to wait for one of them.
         for from in (behind..end).step_by(ZEROS as usize) {
-            if let Err(error) = open::zero(&self.log, from, end.min(from + ZEROS)) {
+            if let Err(error) = disk::zero(from..end.min(from + ZEROS), |at, zeros| self.log.write(at, zeros)) {
                 if holds(Rule::GrownWrite) && !is_room_missing(&error) {
                     return Err(Fault::io("write to the log")(error));
                 }
@@ -730,7 +730,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         JournalStat {
             log,
             used: self.durable.lock().at - count(&self.start),
-            ring: super::ring::words(self.ring.cells()) as u64 * 8,
+            ring: super::memory::words(self.ring.cells()) as u64 * 8,
             pending: entries - self.ring.synced().min(entries),
             entries,
             syncs: count(&self.counts.syncs),

@@ -9,9 +9,9 @@
 //! cell     | the position and 1 | where | up to eight words |
 //! ```
 
-use super::apply::{Patches, damaged};
+use super::apply::Patches;
 use super::disk::Disk;
-use super::frame::{Body, LogEntry, entries};
+use super::frame::{Body, LogEntry, damaged, entries};
 use super::header::Header;
 use super::left::reading;
 use super::log::Frames;
@@ -77,12 +77,8 @@ fn each<F: Disk>(
     mut store: impl FnMut(LogEntry, &[u8]) -> Result<(), Fault>,
 ) -> Result<u64, Fault> {
     let len = pool.len().map_err(Fault::io("inspect"))?;
-    let mut apply = |body: &[u8]| {
-        entries(body, len).try_for_each(|entry| {
-            let (entry, words) = entry.ok_or_else(|| damaged("it has an entry of no words of the pool"))?;
-            store(entry, words)
-        })
-    };
+    let mut apply =
+        |body: &[u8]| entries(body, len).try_for_each(|entry| entry.and_then(|(entry, words)| store(entry, words)));
     let mut frames = Frames::new(log, *header, header.start);
     while let Some(frame) = frames.next().map_err(reading())? {
         apply(frame.body())?;
@@ -126,8 +122,7 @@ pub(super) fn look<F: Disk>(
     mut store: impl FnMut(u64, u64),
 ) -> Result<(), Fault> {
     each(files, log, header, ring, |entry, words| {
-        let words = words.chunks_exact(8).map(super::frame::word);
-        entry.words().zip(words).for_each(|(at, word)| store(at, word));
+        entry.store(words, &mut store);
         Ok(())
     })
     .map(drop)
@@ -214,7 +209,7 @@ mod tests {
     }
 
     fn words(pool: &SimDisk) -> Vec<u64> {
-        (0..6).map(|i| super::super::frame::word(&pool.bytes()[4096 + i * 8..])).collect()
+        (0..6).map(|i| super::super::sealed::word(&pool.bytes()[4096 + i * 8..])).collect()
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::engine::Engine;
 use super::header::{REGION, Seat};
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
+use super::memory::Memory;
 use super::open::{self, Opening};
-use super::ring::Memory;
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, SimDisk, SimMemory};
 use crate::random::Random;
@@ -64,7 +64,7 @@ impl Machine {
     /// How many changes the pool file shows; `None` if it shows no moment that there was.
     fn shown(&self) -> Option<u64> {
         let bytes = self.pool.bytes();
-        let word = |line: u64| super::frame::word(&bytes[4096 + line as usize * 64..]);
+        let word = |line: u64| super::sealed::word(&bytes[4096 + line as usize * 64..]);
         let last = (0..LINES).map(word).max().unwrap_or(0);
         // Change number `n` is in line `n % LINES`.
         let is_moment = |line: u64| {

@@ -7,6 +7,8 @@
 //! ```
 
 use super::marker::PLACE;
+use super::sealed::word;
+use crate::error::{ErrorKind, Fault};
 use std::ops::Range;
 
 /// The words that one flush names of one line.
@@ -45,6 +47,11 @@ impl LogEntry {
     #[inline]
     pub(super) fn words(self) -> impl Iterator<Item = u64> {
         (self.at..).step_by(8).take(self.count as usize)
+    }
+
+    /// Calls `store` for each word, whose bytes these are.
+    pub(super) fn store(self, words: &[u8], mut store: impl FnMut(u64, u64)) {
+        self.words().zip(words.chunks_exact(8).map(word)).for_each(|(at, word)| store(at, word));
     }
 
     /// The bytes of the pool that it names.
@@ -214,9 +221,9 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. `None` stands for what is no
-/// entry, and is the last item.
-pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Option<(LogEntry, &[u8])>> {
+/// The entries of a frame's body, of a pool of `len` bytes, with the bytes of their words. What is no entry is an
+/// error, and the last item.
+pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Result<(LogEntry, &[u8]), Fault>> {
     std::iter::from_fn(move || {
         if body.is_empty() {
             return None;
@@ -229,13 +236,13 @@ pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Option<
         })();
         let item;
         (item, body) = next.map_or((None, &[][..]), |(item, rest)| (Some(item), rest));
-        Some(item)
+        Some(item.ok_or_else(|| damaged("it has an entry of no words of the pool")))
     })
 }
 
-/// The first word of some bytes.
-pub(super) fn word(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(*bytes.first_chunk().expect("a whole word"))
+/// The error of a log that has what no log has.
+pub(super) fn damaged(found: &'static str) -> Fault {
+    ErrorKind::Log { found }.into()
 }
 
 /// A checksum of a frame with a head of so many bytes, without the word that holds it. Zeros have another one.

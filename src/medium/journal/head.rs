@@ -11,15 +11,14 @@
 
 use super::frame::OnDisk;
 use super::header::{Epoch, Header, Seat};
-use super::ring::{self, KeyedSum, Memory};
-use super::sealed::{seal, unseal};
+use super::memory::{Memory, cells};
+use super::sealed::{seal, unseal, word};
+use super::sum::KeyedSum;
 use crate::sync::{AtomicU64, Ordering, fence};
 use std::io;
 
 /// "BRISRNG2".
 const MAGIC: u64 = u64::from_le_bytes(*b"BRISRNG2");
-/// Words of the head. (A model has few words.)
-pub(super) const WORDS: usize = if cfg!(bristlecone_loom) { 16 } else { 256 };
 /// Words of the first sector that say whose the ring is.
 const OWNER: usize = 11;
 const ON_DISK: [usize; 2] = if cfg!(bristlecone_loom) { [0, 4] } else { [64, 68] };
@@ -56,7 +55,7 @@ pub(super) enum Belongs {
 impl RingOwner {
     /// Whose the ring in these words is, if it says so.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
-        let cells = ring::cells(words.len());
+        let cells = cells(words.len());
         let mut bytes = [0; OWNER * 8];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
@@ -77,10 +76,10 @@ impl RingOwner {
     /// Says whose a ring is from now on, on the disk.
     pub(super) fn write<R: Memory>(&self, memory: &R) -> io::Result<()> {
         let Self { uuid, salt, epoch, nonce, before, boot, seat } = *self;
-        let cells = ring::cells(memory.words().len());
+        let cells = cells(memory.words().len());
         let seat = Seat::encode(seat);
         let bytes: [u8; OWNER * 8] = seal([MAGIC, uuid[0], uuid[1], salt, epoch, nonce, before, boot, cells, seat, 0]);
-        let words: Vec<u64> = bytes.chunks_exact(8).map(super::frame::word).collect();
+        let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
         memory.write_through(0, &words)
     }
 

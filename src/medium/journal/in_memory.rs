@@ -10,7 +10,7 @@
 use super::beside::{id, user};
 use super::first;
 use super::head::RingOwner;
-use super::ring;
+use super::memory;
 use super::shared::{CELLS, IN_MEMORY, SharedFile};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::mapped::boot;
@@ -259,7 +259,7 @@ fn open(path: &Path) -> Result<DiskFile, rustix::io::Errno> {
 /// The words of a file, if it has some that a ring may have.
 fn memory(file: &DiskFile, meta: &Metadata) -> io::Result<Option<SharedFile>> {
     // The longest ring, of whichever form.
-    let most = ring::words(*CELLS.end()) as u64 * 8;
+    let most = memory::words(*CELLS.end()) as u64 * 8;
     if !meta.is_file() || meta.len() == 0 || !meta.len().is_multiple_of(8) || meta.len() > most {
         return Ok(None);
     }

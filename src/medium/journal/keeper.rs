@@ -4,7 +4,7 @@
 use super::Journal;
 use super::disk::Disk;
 use super::engine::{Engine, Threads};
-use super::ring::Memory;
+use super::memory::Memory;
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use super::frame::{Frame, Mark};
 use super::head::{Belongs, RingOwner, known};
 use super::header::{Header, Seat};
 use super::log::Frames;
-use super::ring::{self, Content, Memory, content};
+use super::memory::{self, Memory};
+use super::ring::{Content, content};
 use super::rule::{Rule, holds};
 use crate::error::{ErrorKind, Fault};
 use std::io;
@@ -129,7 +130,7 @@ pub(super) fn survey<F: Disk, R: Memory>(
     let (mut cells, mut is_witnessed) = (LEAST, false);
     if let Some((ring, owner, belongs)) = ring {
         let words = ring.words();
-        (cells, is_witnessed) = (ring::cells(words.len()), ring.is_witnessed());
+        (cells, is_witnessed) = (memory::cells(words.len()), ring.is_witnessed());
         let known = match known(words, header.salt) {
             // A disk may have none of it yet.
             None if is_witnessed => return Err(unusable(path, "what it says of the log is damaged")),
@@ -210,7 +211,7 @@ fn count(
 ) -> Result<(), Fault> {
     let first = left.end.position;
     let contents: Vec<Content> =
-        (first..first + ring::cells(words.len())).map(|position| content(words, owner.nonce, position)).collect();
+        (first..first + memory::cells(words.len())).map(|position| content(words, owner.nonce, position)).collect();
     let filled = |contents: &[Content]| contents.iter().filter(|&&content| content == Content::Filled).count() as u64;
     let prefix = contents.iter().position(|&content| content != Content::Filled).unwrap_or(contents.len());
     let all = contents.iter().rposition(|&content| content == Content::Filled).map_or(0, |last| last + 1);

@@ -35,6 +35,7 @@ mod keeper;
 mod left;
 mod log;
 mod marker;
+mod memory;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 mod open;
@@ -46,6 +47,7 @@ mod sealed;
 mod shared;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod sim;
+mod sum;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests;
 #[cfg(all(test, not(any(bristlecone_loom, miri)), target_os = "linux"))]
@@ -55,6 +57,8 @@ mod trees;
 
 pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
 pub(crate) use disk::Disk;
+#[cfg(target_os = "linux")]
+pub(crate) use disk::zero;
 pub use engine::JournalStat;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};

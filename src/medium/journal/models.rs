@@ -5,13 +5,15 @@
 
 use super::disk::Disk;
 use super::engine::Engine;
-use super::frame::{Mark, entries, word};
+use super::frame::{Mark, entries};
 use super::header::{Header, Seat};
 use super::log::Frames;
 use super::marker::Marker;
+use super::memory::Memory;
 use super::open;
-use super::ring::{Memory, Ring, take_left};
+use super::ring::{Ring, take_left};
 use super::rule::{Rule, leave_out};
+use super::sealed::word;
 use crate::sync::{AtomicU64, Ordering, set_sequential, yield_now};
 use loom::sync::Arc;
 use loom::thread;
@@ -118,7 +120,7 @@ type Words = std::sync::Arc<[AtomicU64]>;
 
 impl ModelMemory {
     fn new(cells: u64) -> Self {
-        let words: Words = (0..super::ring::words(cells)).map(|_| AtomicU64::new(0)).collect();
+        let words: Words = (0..super::memory::words(cells)).map(|_| AtomicU64::new(0)).collect();
         Self(words.clone(), std::sync::Arc::new(Mutex::new(Some(words))))
     }
 
@@ -156,7 +158,7 @@ impl Memory for ModelMemory {
     }
 
     fn another(&self) -> io::Result<(Self, Seat)> {
-        let cells = super::ring::cells(self.0.len());
+        let cells = super::memory::cells(self.0.len());
         Ok((Self(Self::new(cells).0, self.1.clone()), Seat { in_memory: false, number: 0 }))
     }
 

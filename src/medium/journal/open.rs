@@ -1,26 +1,23 @@
 //! Opening a journal: applying what a crash left, and beginning a new epoch (J6 to J8, J12, J20).
 
-use super::apply::damaged;
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::engine::{Engine, Holes, JournalStat};
-use super::frame::{Body, Frame, Mark, OnDisk, entries, word};
+use super::frame::{Body, Frame, Mark, OnDisk, damaged, entries};
 use super::head::{self, Belongs, RingOwner, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
 use super::marker::Marker;
-use super::ring::{Memory, Ring, take_left};
+use super::memory::Memory;
+use super::ring::{Ring, take_left};
 use super::rule::{Rule, holds};
 use crate::error::{ErrorKind, Fault};
 use std::io;
 
-/// Zeros are written in pieces of this size.
-const PIECE: u64 = 1 << 20;
-
 /// Makes the log of a closed pool that has none. The region has `len` bytes. Durable when it returns; the pool has no
 /// journal before [`adopt`] says so.
 pub(crate) fn create<F: Disk>(log: &F, uuid: [u64; 2], len: u64, salt: u64) -> io::Result<()> {
-    zero(log, 0, REGION + len)?;
+    disk::zero(0..REGION + len, |at, zeros| log.write(at, zeros))?;
     log.sync()?;
     // A header is what makes a log of a file. No earlier log had its number.
     Header::new(uuid, len, salt >> 8, salt).write(log)?;
@@ -88,12 +85,6 @@ pub(crate) fn fitting<F: Disk>(pool: &F, log: &F, marker: Marker) -> Result<Mark
     let marker = Marker { settled: true, ..Marker::new(marker.uuid, header.number, header.start.position) };
     marker.write_through(pool).map_err(Fault::io("write to the pool"))?;
     Ok(marker)
-}
-
-/// Writes zeros, so that a sync need not tell the file system which bytes are in use.
-pub(super) fn zero<F: Disk>(file: &F, from: u64, to: u64) -> io::Result<()> {
-    let zeros = vec![0; PIECE.min(to - from) as usize];
-    (from..to).step_by(PIECE as usize).try_for_each(|at| file.write(at, &zeros[..PIECE.min(to - at) as usize]))
 }
 
 /// What to do about a log that is not the pool's, or is none.
@@ -231,10 +222,7 @@ fn settled(header: &Header) -> Left {
 }
 
 fn has_entries(frame: &Frame<'_>, len: u64) -> Result<(), Fault> {
-    if entries(frame.body(), len).any(|entry| entry.is_none()) {
-        return Err(damaged("it has an entry of no words of the pool"));
-    }
-    Ok(())
+    entries(frame.body(), len).try_for_each(|entry| entry.map(drop))
 }
 
 impl<F: Disk, R: Memory> Engine<F, R> {
@@ -308,9 +296,7 @@ pub(super) fn look<F: Disk, R: Memory>(
     let survey = survey(log, &found, (ring, &opening.path), opening.terms, |frame| has_entries(frame, len))?;
     goes_with(&found, marker, survey.next)?;
     let mut apply = |body: &[u8]| {
-        entries(body, len).flatten().for_each(|(entry, words)| {
-            entry.words().zip(words.chunks_exact(8).map(word)).for_each(|(at, word)| store(at, word));
-        });
+        entries(body, len).flatten().for_each(|(entry, words)| entry.store(words, &mut store));
     };
     let mut frames = Frames::new(log, found, found.start);
     while let Some(frame) = frames.next().map_err(reading())? {

@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::engine::{Holes, Leading, Replaces};
 use super::head;
 use super::header::Epoch;
-use super::ring::Memory;
+use super::memory::Memory;
 use super::rule::{Rule, holds};
 use crate::error::Fault;
 use crate::random::random;

@@ -10,56 +10,16 @@
 
 use super::frame::{Body, LogEntry, OnDisk};
 use super::head;
-use super::header::Seat;
+use super::memory::{CELL, HEAD, Memory, cells};
 use super::rule::{Rule, holds};
+use super::sum::{KEYS, KeyedSum};
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Words that the next process finds as this one left them.
-pub(crate) trait Memory: Send + Sync + Sized + 'static {
-    /// The words.
-    fn words(&self) -> &[AtomicU64];
-
-    /// Replaces words of one sector, all at once, and waits until the sector is on the disk.
-    fn write_through(&self, at: usize, words: &[u64]) -> io::Result<()>;
-
-    /// Whether these are the pages to which the last process has stored, and not what a disk had of them (J23).
-    fn is_witnessed(&self) -> bool;
-
-    /// Lets the next process know that these are the pages to which this one stores.
-    fn bear_witness(&self);
-
-    /// Fails if what was stored could not be written back: then the words may be older ones.
-    fn check(&self) -> io::Result<()>;
-
-    /// Whether the next process will not find it.
-    fn is_gone(&self) -> bool;
-
-    /// As many words in place of these, which are gone, all of them 0; and the seat that is free for them. The next
-    /// process does not find them before they are [named](Self::name).
-    fn another(&self) -> io::Result<(Self, Seat)>;
-
-    /// Lets the next process find what [`another`](Self::another) has made, also after a loss of power.
-    fn name(&self) -> io::Result<()>;
-}
-
-/// Words of a cell.
-const CELL: usize = 10;
 /// It is added to the counter of positions when the ring is closed.
 const CLOSED: u64 = 1 << 63;
-
-/// Words that a ring of so many cells needs.
-pub(crate) const fn words(cells: u64) -> usize {
-    head::WORDS + cells as usize * CELL
-}
-
-/// How many cells there are in so many words.
-pub(super) fn cells(words: usize) -> u64 {
-    (words.saturating_sub(head::WORDS) / CELL) as u64
-}
 
 /// What appending to the ring came to.
 #[must_use]
@@ -146,7 +106,7 @@ impl<R: Memory> Ring<R> {
 
     /// Takes back that the cells of a ring's memory have anything.
     pub(super) fn clear(memory: &R) {
-        let tags = memory.words()[head::WORDS..].iter().step_by(CELL);
+        let tags = memory.words()[HEAD..].iter().step_by(CELL);
         tags.for_each(|tag| tag.store(0, Ordering::Relaxed));
         fence(Ordering::Release);
     }
@@ -382,63 +342,9 @@ fn check_of(cell: &[AtomicU64; CELL], nonce: u64, position: u64) -> Option<u64> 
     Some(sum.check())
 }
 
-/// A sum of words that are multiplied with keys: each change of a single bit changes the upper half.
-pub(super) struct KeyedSum(u64);
-
-impl KeyedSum {
-    #[inline]
-    pub(super) fn new(nonce: u64, position: u64, place: u64) -> Self {
-        let mut sum = Self(nonce);
-        sum.add(position, KEYS[8]);
-        sum.add(place, KEYS[9]);
-        sum
-    }
-
-    #[inline]
-    fn add(&mut self, word: u64, key: u64) {
-        self.0 = self.0.wrapping_add(word.wrapping_mul(key));
-    }
-
-    /// 32 bits, not all of them 0.
-    #[inline]
-    pub(super) fn check(&self) -> u64 {
-        let upper = self.0 >> 32;
-        if upper == 0 { LOW } else { upper }
-    }
-}
-
-/// For each word of a cell, and for its position, and for `where`.
-const KEYS: [u64; 10] = keys();
-
-/// Odd numbers. None of their multiples by powers of two is near to 0, so that the sum of a word with one bit more or
-/// less differs by more than the lower half holds.
-const fn keys() -> [u64; 10] {
-    let (mut keys, mut found, mut state) = ([0; 10], 0, 0u64);
-    while found < keys.len() {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut key = state;
-        key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        key = (key ^ (key >> 31)) | 1;
-        let (mut bit, mut is_far) = (0, true);
-        while bit < 64 {
-            let multiple = key << bit;
-            let distance = if multiple < multiple.wrapping_neg() { multiple } else { multiple.wrapping_neg() };
-            is_far = is_far && distance >> 32 != 0;
-            bit += 1;
-        }
-        if is_far {
-            keys[found] = key;
-            found += 1;
-        }
-    }
-    keys
-}
-
 #[inline]
 fn cell(words: &[AtomicU64], index: u64) -> &[AtomicU64; CELL] {
-    words[head::WORDS + index as usize * CELL..].first_chunk().expect("the memory has all cells")
+    words[HEAD + index as usize * CELL..].first_chunk().expect("the memory has all cells")
 }
 
 #[cfg(all(test, not(bristlecone_loom)))]

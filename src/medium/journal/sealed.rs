@@ -1,8 +1,6 @@
 //! Words with a checksum in the last one: the header of the log, the marker of the pool file, and what the head of a
 //! ring says whose it is.
 
-use super::frame::word;
-
 /// The bytes of the words. The last word becomes their checksum.
 pub(super) fn seal<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
@@ -21,4 +19,9 @@ pub(super) fn unseal<const WORDS: usize, const BYTES: usize>(bytes: &[u8; BYTES]
 /// A checksum of all words but the last one. Zeros have another one.
 fn crc<const BYTES: usize>(bytes: &[u8; BYTES]) -> u64 {
     u64::from(crc32fast::hash(&bytes[..BYTES - 8])) | 1 << 32
+}
+
+/// The first word of some bytes.
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("a whole word"))
 }

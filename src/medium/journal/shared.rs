@@ -2,10 +2,10 @@
 //! J21, J32).
 
 use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::head::RingOwner;
 use super::header::Seat;
-use super::ring::{Memory, cells, words};
+use super::memory::{Memory, cells, words};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::mapped::{FileMap, write_in_place};
@@ -184,7 +184,7 @@ impl RingFile {
         // Zeros, not a hole: that could not be filled if the file system is full. Nor what is reserved and not written,
         // which may stay so after an error (J31).
         file.resize(0)?;
-        super::open::zero(&file, 0, count as u64 * 8)?;
+        disk::zero(0..count as u64 * 8, |at, zeros| file.write(at, zeros))?;
         if !seat.in_memory {
             file.sync_with_length()?;
             crate::medium::sync_name(path)?;
@@ -328,7 +328,7 @@ fn fill(file: &DiskFile) -> io::Result<()> {
     if meta.blocks() * 512 >= meta.len() {
         return Ok(());
     }
-    super::open::zero(file, 0, meta.len())?;
+    disk::zero(0..meta.len(), |at, zeros| file.write(at, zeros))?;
     file.sync()
 }
 

@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::head::RingOwner;
 use super::header::Seat;
-use super::ring::Memory;
+use super::memory::Memory;
 use crate::random::Random;
 use crate::sync::AtomicU64;
 use parking_lot::Mutex;
@@ -347,7 +347,7 @@ const IN_SECTOR: usize = SECTOR as usize / 8;
 
 impl SimMemory {
     pub(super) fn new(cells: u64) -> Self {
-        Self::of(vec![0; super::ring::words(cells)])
+        Self::of(vec![0; super::memory::words(cells)])
     }
 
     /// Another one of this size.

@@ -98,7 +98,7 @@ impl World {
         }
         let marker = open::fitting(&self.pool, &self.log, marker)?;
         // Where these are not known to be the pages to which the thread has stored.
-        let is_uncertain = self.has_gap && !super::ring::Memory::is_witnessed(&self.ring);
+        let is_uncertain = self.has_gap && !super::memory::Memory::is_witnessed(&self.ring);
         let recovery = match (self.is_lost, is_uncertain) {
             (true, _) => Recovery::WithoutRing,
             (_, true) if !self.is_taken_out => Recovery::RingAll,
@@ -120,14 +120,14 @@ impl World {
         let nonce = self.random.next();
         let opening = Opening { terms: Terms { boot: self.boot, recovery }, nonce, path: "a ring".to_owned() };
         let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
-        let is_there = super::head::RingOwner::read(super::ring::Memory::words(&ring)).is_some() || !self.in_memory;
+        let is_there = super::head::RingOwner::read(super::memory::Memory::words(&ring)).is_some() || !self.in_memory;
         let left = (is_there && !self.is_lost).then(|| ring.clone());
         open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, |_| Ok((ring, seat)))
     }
 
     /// Finds the ring that the process has left.
     fn look_for_ring(&mut self) {
-        let is_new = |ring: &SimMemory| super::head::RingOwner::read(super::ring::Memory::words(ring)).is_none();
+        let is_new = |ring: &SimMemory| super::head::RingOwner::read(super::memory::Memory::words(ring)).is_none();
         // A ring in memory is removed at the close, and any other one may be.
         if self.is_closed && (self.in_memory || self.random.one_in(2)) {
             self.ring = SimMemory::new(CELLS);
@@ -164,7 +164,7 @@ impl World {
     /// The words that the pool file shows, without the number of the checkpoint.
     fn shown(&self) -> Vec<u64> {
         let bytes = self.pool.bytes();
-        let words = bytes.chunks_exact(8).map(super::frame::word);
+        let words = bytes.chunks_exact(8).map(super::sealed::word);
         words.enumerate().map(|(i, word)| if (128..192).contains(&i) { 0 } else { word }).collect()
     }
 
@@ -561,7 +561,7 @@ fn hostile_bytes_are_an_error_or_a_state() {
                 1 => world.log.damage(super::header::REGION + random.below(500), bits),
                 2 => world.pool.damage(1024 + random.below(48), bits),
                 _ => {
-                    let words = super::ring::Memory::words(&world.ring);
+                    let words = super::memory::Memory::words(&world.ring);
                     let word = &words[random.below(words.len() as u64) as usize];
                     word.store(word.load(Ordering::Relaxed) ^ 1 << random.below(64), Ordering::Relaxed);
                 }

@@ -9,8 +9,8 @@ use super::head::RingOwner;
 use super::header::Seat;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
+use super::memory::Memory;
 use super::open::{self, Opening};
-use super::ring::Memory;
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, SimDisk, SimMemory, look_on, moment};
 use crate::crash::history::{History, Op};
@@ -19,7 +19,9 @@ use crate::crash::tree_type::{Checkable, TREE, TreeType};
 use crate::crash::verify::{Entries, Failure, POOL, guarded, of_tree, options, same};
 use crate::crash::{KeyShape, Two, Values};
 use crate::medium::any::Any;
-use crate::medium::{Costs, Domain, Dram, Facts, Hint, Journal, Medium, Step, end_within, load_each};
+use crate::medium::dram::without_file;
+use crate::medium::sealed::Sealed;
+use crate::medium::{Domain, Dram, Facts, Hint, Medium, Step, end_within};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
@@ -82,7 +84,11 @@ struct OnDisk {
     each: bool,
 }
 
+impl Sealed for OnDisk {}
+
 impl Medium for OnDisk {
+    without_file!();
+
     fn facts(&self) -> Facts<'_> {
         Facts {
             domain: Domain::Journal,
@@ -90,34 +96,6 @@ impl Medium for OnDisk {
             pairs_are_whole: true,
             ..Facts::of_memory("disk", self.words.len() as u64 * 8)
         }
-    }
-
-    fn accessible(&self) -> u64 {
-        self.facts().len
-    }
-
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    fn forked(&self) -> bool {
-        false
-    }
-
-    fn refuses(&self) -> bool {
-        self.forked()
-    }
-
-    fn set_journal(&mut self, _mode: Journal) -> bool {
-        false
-    }
-
-    fn reserved_to(&self, at: u64) -> u64 {
-        at
-    }
-
-    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.store_pair(at, pair);
     }
 
     fn lend(&self, _at: u64, _count: usize) -> Option<&[AtomicU64]> {
@@ -156,20 +134,8 @@ impl Medium for OnDisk {
         Ok(())
     }
 
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
-    }
-
-    fn space(&self) -> u64 {
-        0
-    }
-
     fn load(&self, at: u64) -> u64 {
         self.words[(at >> 3) as usize].load(Ordering::Relaxed)
-    }
-
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        load_each(self, at, words);
     }
 
     fn store(&self, at: u64, value: u64) {
@@ -290,7 +256,7 @@ impl Machine {
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
         let (engine, _) = engine.map_err(|fault| fault.in_pool("the journal"))?;
         let engine = Arc::new(engine);
-        let words = self.pool.bytes().chunks_exact(8).map(super::frame::word).map(AtomicU64::new).collect();
+        let words = self.pool.bytes().chunks_exact(8).map(super::sealed::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
     }
 }

@@ -96,16 +96,14 @@ impl Covered {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn ranges_are_those_of_a_set_of_pages() {
         let covered = Covered::default();
         let mut pages = [false; 40];
-        let mut seed = 1u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random(1);
+        let mut next = |below: u64| random.below(below);
         for _ in 0..2000 {
             let start = next(39);
             let range = start..start + 1 + next(40 - start);

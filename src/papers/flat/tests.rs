@@ -2,7 +2,8 @@ use super::FlatIndex;
 use super::half::{FAN, Numbering, above, child, fork};
 use super::parent::{PACKED, ROOM, UNIT};
 use crate::index::image_of;
-use crate::index::trials::{self, Model, Random, TestedIndex, floor_in, leaf_of, remove_from, same};
+use crate::index::trials::{self, Model, TestedIndex, floor_in, leaf_of, remove_from, same};
+use crate::random::Random;
 use proptest::prelude::*;
 use std::cell::Cell;
 

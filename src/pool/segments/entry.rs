@@ -2,6 +2,9 @@
 
 use crate::pool::format::PoolGeometry;
 
+/// The number that stands for no tree. Those of trees are less.
+pub(crate) const NO_TREE: u16 = 0xffff;
+
 /// What a segment holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SegmentKind {

@@ -68,17 +68,17 @@ impl Owners {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn each_segment_is_in_the_list_of_its_owner() {
         const SEGMENTS: u32 = 40;
         let mut owners = Owners::new(SEGMENTS as usize).unwrap();
         let mut model = vec![None; SEGMENTS as usize];
-        let mut random = 1u64;
+        let mut random = Random(1);
         for _ in 0..5000 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let segment = (random >> 33) as u32 % SEGMENTS;
-            let tree = Some((random >> 50) as u16 % 4).filter(|&tree| tree > 0);
+            let segment = random.below(SEGMENTS.into()) as u32;
+            let tree = Some(random.below(4) as u16).filter(|&tree| tree > 0);
             owners.change(segment, model[segment as usize], tree);
             model[segment as usize] = tree;
             for tree in 1..4 {

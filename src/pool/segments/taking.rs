@@ -1,10 +1,9 @@
 //! Taking space: for classes, extents and root entries (P1 to P4).
 
-use super::{Grown, SegmentEntry, SegmentKind, Segments, SegmentsState};
+use super::{Grown, NO_TREE, SegmentEntry, SegmentKind, Segments, SegmentsState};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::{Hint, Medium, Step};
 use crate::pool::format::HEADER;
-use crate::pool::roots::NO_TREE;
 use crate::sync::version;
 use std::collections::BTreeSet;
 use std::io;

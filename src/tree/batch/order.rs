@@ -81,16 +81,13 @@ impl Few {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use std::collections::BTreeMap;
 
     /// Keys from a range, with values that tell which of equal keys was the last one.
     fn entries(count: usize, seed: u64, key: impl Fn(u64) -> u64) -> Vec<Entry> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state ^ state >> 29
-        };
-        (0..count).map(|i| (key(next()), i as u64)).collect()
+        let mut random = Random(seed);
+        (0..count).map(|i| (key(random.next()), i as u64)).collect()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A medium for loom. Only the words of nodes are modelled, and only from the moment at which threads race.
 
-use crate::medium::{Costs, Facts, Hint, Journal, Medium, Step, end_within};
+use crate::medium::sealed::Sealed;
+use crate::medium::{Facts, Hint, Medium, Step, without_file, without_journal};
 use crate::sync::{AtomicU64, Ordering};
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64 as Plain;
 
@@ -39,77 +39,18 @@ impl Few {
     }
 }
 
+impl Sealed for Few {}
+
 impl Medium for Few {
+    without_file!();
+    without_journal!();
+
     fn facts(&self) -> Facts<'_> {
         Facts::of_memory("model", self.plain.len() as u64 * 8)
     }
 
-    fn accessible(&self) -> u64 {
-        self.facts().len
-    }
-
-    fn costs(&self) -> Costs {
-        Costs::NOMINAL
-    }
-
-    fn forked(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn refuses(&self) -> bool {
-        self.forked()
-    }
-
-    fn set_journal(&mut self, _mode: Journal) -> bool {
-        false
-    }
-
-    fn reserved_to(&self, at: u64) -> u64 {
-        at
-    }
-
-    #[inline]
-    fn swap_pair(&self, at: u64, pair: [u64; 2]) {
-        self.store_pair(at, pair);
-    }
-
     fn lend(&self, _at: u64, _count: usize) -> Option<&[Plain]> {
         None
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn admit(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn acknowledge(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
-        end_within(at, len, self.facts().len).map(drop)
-    }
-
-    fn release(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        if len < self.accessible() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
-    }
-
-    fn space(&self) -> u64 {
-        0
     }
 
     fn load(&self, at: u64) -> u64 {
@@ -117,10 +58,6 @@ impl Medium for Few {
             Ok(word) => word.load(Ordering::Relaxed),
             Err(plain) => plain.load(std::sync::atomic::Ordering::Relaxed),
         }
-    }
-
-    fn load_words(&self, at: u64, words: &mut [u64]) {
-        words.iter_mut().zip((at..).step_by(8)).for_each(|(word, at)| *word = self.load(at));
     }
 
     fn store(&self, at: u64, value: u64) {
