@@ -166,6 +166,8 @@ mod chain;
 pub mod codec;
 #[cfg(feature = "crash")]
 pub mod crash;
+#[cfg(all(test, not(bristlecone_loom)))]
+mod effort;
 mod entry;
 mod error;
 mod index;

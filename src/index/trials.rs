@@ -1,5 +1,6 @@
 //! The tests that every index in memory must pass.
 
+use crate::effort::long;
 use crate::random::Random;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -59,12 +60,6 @@ macro_rules! tested_index {
 pub(crate) use tested_index;
 
 /// Without a pattern, but determined by its low.
-/// Whether tests run as long as `scripts/check long` wants it, which is what finds rare interleavings. `cargo test` takes
-/// a part of that, because its code is not optimised.
-pub(crate) fn long() -> bool {
-    std::env::var_os("BRISTLECONE_LONG").is_some()
-}
-
 /// How many cases of a property are tried.
 pub(crate) fn cases() -> proptest::test_runner::Config {
     proptest::test_runner::Config { cases: if long() { 256 } else { 48 }, ..Default::default() }

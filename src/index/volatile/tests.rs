@@ -6,6 +6,7 @@ use super::arena::Id;
 use super::image_of;
 use super::node::{IndexNode, NodeSlots, WIDTH};
 use super::{VolatileIndex, Words};
+use crate::effort::long;
 use crate::index::separators::{Lows, Strings};
 use crate::index::trials::{self, Model, Op, TestedIndex, floor_in, remove_from, same};
 use crate::random::Random;
@@ -178,13 +179,13 @@ fn does_what_a_map_does<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 }
 
 fn grows_and_shrinks_through_three_levels<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (most, steps) = if trials::long() { (20_000, 80_000) } else { (4000, 12_000) };
+    let (most, steps) = if long() { (20_000, 80_000) } else { (4000, 12_000) };
     trials::grows_and_shrinks(trials::begun(empty()), most, steps);
 }
 
 fn every_order_of_inserts_and_removes<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let check_emptied = |index: &VolatileIndex<S>| assert_eq!(check(index), Ok(1));
-    let count = if trials::long() { 10_000 } else { 2000 };
+    let count = if long() { 10_000 } else { 2000 };
     trials::every_order_of_inserts_and_removes(|| trials::begun(empty()), count, check_emptied);
 }
 
@@ -199,7 +200,7 @@ fn an_empty_index_takes_the_first_separator_only<S: Checked>(empty: fn() -> Vola
 fn readers_never_miss_what_stays<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let rounds = if cfg!(miri) {
         20
-    } else if trials::long() {
+    } else if long() {
         1_000_000
     } else {
         60_000
@@ -209,13 +210,12 @@ fn readers_never_miss_what_stays<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 
 /// Filling and emptying a few nodes at a time splits, merges and reuses nodes as often as possible.
 fn readers_never_miss_while_nodes_come_and_go<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, if trials::long() { 1500 } else { 100 }) };
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (40, if long() { 1500 } else { 100 }) };
     trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
 }
 
 fn readers_never_miss_during_rebuilds<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let (sixteens, rounds, inserts) =
-        if cfg!(miri) { (15, 2, 5) } else { (300, if trials::long() { 3000 } else { 200 }, 200) };
+    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (300, if long() { 3000 } else { 200 }, 200) };
     trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
 }
 
@@ -237,8 +237,8 @@ fn insert_replaces_the_leaf<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 }
 
 fn rebuilds_of_every_size<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let sizes = (0..if trials::long() { 5000 } else { 900 })
-        .filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
+    let sizes =
+        (0..if long() { 5000 } else { 900 }).filter(|size| *size < 300 || size % 61 == 0 || size % WIDTH as u64 <= 1);
     let again = empty();
     for size in sizes {
         let (index, mut model) = built(empty, (0..size).map(|low| low * 5));
@@ -255,7 +255,7 @@ fn rebuilds_of_every_size<S: Checked>(empty: fn() -> VolatileIndex<S>) {
 }
 
 fn memory_is_bounded_by_the_largest_tree<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let count = if trials::long() { 20_000 } else { 3000 };
+    let count = if long() { 20_000 } else { 3000 };
     let (index, _) = built(empty, 0..count);
     let nodes = || index.writer.lock().spare.touched();
     let mut random = Random(99);
@@ -279,7 +279,7 @@ fn memory_is_bounded_by_the_largest_tree<S: Checked>(empty: fn() -> VolatileInde
 }
 
 fn thinned_out_nodes_merge<S: Checked>(empty: fn() -> VolatileIndex<S>) {
-    let count = if trials::long() { 100_000 } else { 20_000 };
+    let count = if long() { 100_000 } else { 20_000 };
     let (index, mut model) = built(empty, 0..count);
     let before = check(&index).unwrap();
     for low in (0..count).filter(|low| low % WIDTH as u64 != 0) {

@@ -18,6 +18,7 @@ use crate::crash::record::Repeated;
 use crate::crash::tree_type::{Checkable, TREE, TreeType};
 use crate::crash::verify::{Entries, Failure, POOL, guarded, of_tree, options, same};
 use crate::crash::{KeyShape, Two, Values};
+use crate::effort::long;
 use crate::medium::any::Any;
 use crate::medium::dram::without_file;
 use crate::medium::sealed::Sealed;
@@ -563,7 +564,13 @@ fn random(tree_type: &TreeType, seeds: std::ops::Range<u64>) -> impl Iterator<It
 
 fn all_of<N: Checkable>(name: &str, values: Values, every: usize, seeds: u64) {
     // EVERYTHING=1: all short histories, which takes an hour.
-    let (every, seeds) = if std::env::var_os("EVERYTHING").is_some() { (1, 1000) } else { (every, seeds) };
+    let (every, seeds) = if std::env::var_os("EVERYTHING").is_some() {
+        (1, 1000)
+    } else if long() {
+        (every, seeds)
+    } else {
+        (every * 8, 1)
+    };
     let start = std::time::Instant::now();
     let checker = Checker::of::<N>(values, 2, SMALL);
     let tree_type = checker.tree_type;
@@ -599,7 +606,7 @@ fn histories_of_space() -> impl Iterator<Item = (History, usize, bool, u64, u64)
     let ends = ["drop", "clear", "reopen"];
     let pairs = ends.into_iter().flat_map(move |one| ends.map(|other| (one, other)));
     let texts = pairs.map(move |(one, other)| format!("{} {one} {} {other} {}", fill(30), fill(12), fill(3)));
-    let cases = texts.enumerate();
+    let cases = texts.enumerate().step_by(if long() { 1 } else { 4 });
     cases.map(|(seed, text)| (text.parse().expect("a history"), 5, seed % 2 == 0, seed as u64, 0))
 }
 

@@ -1,6 +1,7 @@
 use super::FlatIndex;
 use super::half::{FAN, Numbering, above, child, fork};
 use super::parent::{PACKED, ROOM, UNIT};
+use crate::effort::long;
 use crate::index::image_of;
 use crate::index::trials::{self, Model, TestedIndex, floor_in, leaf_of, remove_from, same};
 use crate::random::Random;
@@ -537,7 +538,7 @@ fn readers_never_miss_what_stays() {
 /// Parents fill up and run empty, so that rebuilds happen as often as possible.
 #[test]
 fn readers_never_miss_while_parents_fill_and_empty() {
-    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, if trials::long() { 1000 } else { 60 }) };
+    let (sixteens, rounds) = if cfg!(miri) { (10, 1) } else { (20, if long() { 1000 } else { 60 }) };
     for empty in BOTH {
         trials::readers_never_miss_while_nodes_come_and_go(empty(), sixteens, rounds);
     }
@@ -545,8 +546,7 @@ fn readers_never_miss_while_parents_fill_and_empty() {
 
 #[test]
 fn readers_never_miss_during_rebuilds() {
-    let (sixteens, rounds, inserts) =
-        if cfg!(miri) { (15, 2, 5) } else { (100, if trials::long() { 2000 } else { 200 }, 50) };
+    let (sixteens, rounds, inserts) = if cfg!(miri) { (15, 2, 5) } else { (100, if long() { 2000 } else { 200 }, 50) };
     for empty in BOTH {
         trials::readers_never_miss_during_rebuilds(empty(), sixteens, rounds, inserts);
     }
