@@ -20,7 +20,9 @@ use std::time::Duration;
 const THREADS: u64 = 8;
 const CAPACITY: u64 = 4 << 20;
 /// How long each test runs.
-const TIME: Duration = if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(800) };
+fn time() -> Duration {
+    if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(crate::part_of(800)) }
+}
 
 fn options() -> Options {
     Pool::options().segment_size(4096)

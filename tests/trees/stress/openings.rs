@@ -1,6 +1,6 @@
 //! Trees that several threads open, close, create and drop.
 
-use super::{TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
+use super::{below, is_of, mark, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
 use bristlecone::papers::Circular;
 use bristlecone::{Error, ErrorKind, IndexKind, PTree};
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// written.
 fn come_and_go(index: IndexKind) {
     let pool = pool();
-    let stop = Instant::now() + TIME;
+    let stop = Instant::now() + time();
     let models: Vec<BTreeMap<u64, u64>> = thread::scope(|scope| {
         let guest = |number: u64| {
             let pool = &pool;
@@ -65,7 +65,7 @@ fn come_and_go_persistent() {
 fn first_touch(index: IndexKind) {
     const KEYS: u64 = 120;
     let pool = pool();
-    let stop = Instant::now() + TIME;
+    let stop = Instant::now() + time();
     let mut round = 0;
     while Instant::now() < stop {
         round += 1;
@@ -109,7 +109,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
     watched("make and drop", || {
         let pool = pool();
         let available = pool.stat().available;
-        let stop = Instant::now() + TIME;
+        let stop = Instant::now() + time();
         thread::scope(|scope| {
             for number in 0..4 {
                 let pool = &pool;

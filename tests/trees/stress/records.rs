@@ -1,6 +1,6 @@
 //! Values that are records: they must be whole, and belong to the key that was asked for.
 
-use super::{THREADS, TIME, below, options, pool, seed, watched};
+use super::{THREADS, below, options, pool, seed, time, watched};
 use crate::medium::{Any, holding, words_of};
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{IndexKind, Map, Result, WordNode};
@@ -25,7 +25,7 @@ fn version_of(key: u64, bytes: &[u8]) -> u64 {
 fn records<N: WordNode>(index: IndexKind) {
     let pool = pool();
     let map: Map<u64, Vec<u8>, N, Any> = pool.map_with("t", index).unwrap();
-    let stop = Instant::now() + TIME;
+    let stop = Instant::now() + time();
     let models: Vec<BTreeMap<u64, u64>> = thread::scope(|scope| {
         let writer = |number: u64| {
             let map = &map;

@@ -1,6 +1,6 @@
 //! All threads on the same few keys.
 
-use super::{GHOST, THREADS, TIME, below, is_of, mark, outlives, pool, random, seed, sound, watched};
+use super::{GHOST, THREADS, below, is_of, mark, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
 use bristlecone::papers::{Circular, Linear};
 use bristlecone::{ErrorKind, IndexKind, OneLine, PTree, WordNode};
@@ -12,7 +12,7 @@ fn scramble<N: WordNode>(index: IndexKind) {
     const KEYS: u64 = 40;
     let pool = pool();
     let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
-    let stop = Instant::now() + TIME;
+    let stop = Instant::now() + time();
     thread::scope(|scope| {
         for number in 0..THREADS {
             let tree = &tree;

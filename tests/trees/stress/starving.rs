@@ -1,6 +1,6 @@
 //! Readers make progress, whatever is written at the same time.
 
-use super::{CAPACITY, TIME, options, sound, watched};
+use super::{CAPACITY, options, sound, time, watched};
 use crate::ending::Ending;
 use crate::medium::{Any, zeroed};
 use bristlecone::papers::Circular;
@@ -46,7 +46,7 @@ fn a_hot_leaf_starves_nobody() {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
         let tree: PTree<Circular<8>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         tree.insert(0, 0).unwrap();
-        let stop = Instant::now() + TIME;
+        let stop = Instant::now() + time();
         let reads: Vec<u64> = thread::scope(|scope| {
             for number in 1..5 {
                 let tree = &tree;

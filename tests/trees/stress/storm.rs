@@ -1,6 +1,6 @@
 //! Each thread writes its own keys, beside those of the others, and reads all keys.
 
-use super::{THREADS, TIME, below, outlives, pool, random, seed, sound, watched};
+use super::{THREADS, below, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
 use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Sentinel, Versioned, crab};
 use bristlecone::{IndexKind, OneLine, PTree, WordNode};
@@ -24,7 +24,7 @@ fn storm<N: WordNode>(index: IndexKind) {
     for n in 0..GROUPS {
         tree.insert(n * 16 + PERMANENT, n).unwrap();
     }
-    let stop = Instant::now() + TIME;
+    let stop = Instant::now() + time();
     let (tree, pool) = (&tree, &pool);
     let increments: Vec<AtomicU64> = (0..GROUPS).map(|_| AtomicU64::new(0)).collect();
     let increments = &increments;
