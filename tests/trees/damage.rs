@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// How long one case may take. Far more than the slowest case needs, so that a busy machine does not matter.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Cases per test in an ordinary run.
-const SAMPLE: usize = 60;
+const SAMPLE: usize = 150;
 /// No tree here has as many entries, so a longer iteration runs in circles.
 const ENDLESS: usize = 100_000;
 /// A case that loads so many times as many words as the whole image needs runs in circles.
