@@ -59,12 +59,13 @@ macro_rules! tested_index {
 }
 pub(crate) use tested_index;
 
-/// Without a pattern, but determined by its low.
-/// How many cases of a property are tried.
-pub(crate) fn cases() -> proptest::test_runner::Config {
-    proptest::test_runner::Config { cases: if long() { 256 } else { 48 }, ..Default::default() }
+/// How many cases of a property are tried: at most as many as `PROPTEST_CASES` says.
+pub(crate) fn cases() -> ProptestConfig {
+    let all = ProptestConfig::default();
+    ProptestConfig { cases: if long() { all.cases } else { all.cases.min(48) }, ..all }
 }
 
+/// Without a pattern, but determined by its low.
 pub(crate) fn leaf_of(low: u64) -> u64 {
     low.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1
 }

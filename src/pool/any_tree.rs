@@ -9,7 +9,7 @@ pub(crate) type OpenTree = dyn AnyTree + Send + Sync;
 
 /// What a pool needs of its open trees.
 pub(crate) trait AnyTree: Any {
-    /// Forgets what none of these snapshots sees, which are the ones that are open, in ascending order.
+    /// Drops the frozen leaves that no open snapshot can see. `open`: their instants, ascending.
     fn thaw(&self, open: &[u64]);
 
     /// Whether a snapshot of this instant, or of a later one, needs the tree to stay open.

@@ -139,8 +139,13 @@ fn block_for(len: u64) -> u64 {
 
 type Values = Map<u64, Vec<u8>>;
 
-/// What part of `all` a test takes: the whole in `scripts/check long`, a quarter in `cargo test`, whose code is not
+/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, because its code is not
 /// optimised.
+fn long() -> bool {
+    std::env::var_os("BRISTLECONE_LONG").is_some()
+}
+
+/// All, or a quarter if tests do not run whole.
 fn part_of(all: u64) -> u64 {
-    if std::env::var_os("BRISTLECONE_LONG").is_some() { all } else { all / 4 }
+    if long() { all } else { all / 4 }
 }

@@ -30,8 +30,13 @@ mod stress;
 mod transaction;
 mod windows;
 
-/// What part of `all` a test takes: the whole in `scripts/check long`, a fifth in `cargo test`, whose code is not
+/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, because its code is not
 /// optimised.
+fn long() -> bool {
+    std::env::var_os("BRISTLECONE_LONG").is_some()
+}
+
+/// All, or a fifth if tests do not run whole.
 fn part_of(all: u64) -> u64 {
-    if std::env::var_os("BRISTLECONE_LONG").is_some() { all } else { all / 5 }
+    if long() { all } else { all / 5 }
 }

@@ -287,7 +287,7 @@ fn lengths() -> Vec<usize> {
     lengths.extend([100_000, 1 << 20, (2 << 20) - 8, 2 << 20]);
     lengths.sort_unstable();
     lengths.dedup();
-    lengths.into_iter().step_by(if crate::part_of(5) == 5 { 1 } else { 3 }).collect()
+    lengths.into_iter().step_by(if crate::long() { 1 } else { 3 }).collect()
 }
 
 #[test]
@@ -594,7 +594,14 @@ fn a_record_is_read_whole_while_it_is_replaced() {
             map.insert(4, &value(n % 7))?;
             map.remove(4)
         };
-        (0..if cfg!(miri) { 30 } else { crate::part_of(5000) }).try_for_each(|n| write(n).map(drop)).unwrap();
+        let rounds = if cfg!(miri) {
+            30
+        } else if crate::long() {
+            20_000
+        } else {
+            1000
+        };
+        (0..rounds).try_for_each(|n| write(n).map(drop)).unwrap();
     });
     sound(&map);
 }

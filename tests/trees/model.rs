@@ -174,7 +174,9 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { crate::part_of(256) as u32 })
+    let all = ProptestConfig::default();
+    let cases = if cfg!(miri) { 2 } else { all.cases.min(crate::part_of(256) as u32) };
+    ProptestConfig { cases, ..all }
 }
 
 /// What `proptest!` expands to, compiled once for all trees.

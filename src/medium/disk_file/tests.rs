@@ -627,7 +627,6 @@ fn zeros_ahead_of_need_are_never_written_over_content() {
     let file = file_at(&disk.path("a"));
     file.write_space_first().unwrap();
     let (ends, most, mut random) = (std::sync::atomic::AtomicBool::new(false), 24 * MIB, Random(7));
-    let mut next = |below: u64| random.below(below);
     let read = |page: u64| byte(&file, page * PAGE + 77);
     std::thread::scope(|scope| {
         let keeper = scope.spawn(|| {
@@ -645,33 +644,33 @@ fn zeros_ahead_of_need_are_never_written_over_content() {
                 Disk::write(&file, page * PAGE, &[round as u8 | 1; PAGE as usize]).unwrap();
                 pages.insert(page, round as u8 | 1);
             };
-            match next(40) {
+            match random.below(40) {
                 // The end, which is where zeros are written.
                 0..28 if used * PAGE < most - 2 * MIB => {
-                    let count = 1 + next(64);
+                    let count = 1 + random.below(64);
                     let range = used * PAGE..(used + count) * PAGE;
                     file.lengthen(range.end).unwrap();
-                    if next(4) > 0 {
+                    if random.below(4) > 0 {
                         assert!(file.take_written(&range, most).unwrap());
                     } else {
-                        used += next(200);
+                        used += random.below(200);
                         file.lengthen((used + count) * PAGE).unwrap();
                     }
                     (used..used + count).for_each(|page| store(page, &mut pages));
                     used += count;
                 }
                 28..34 => {
-                    let at = next(used + 1);
-                    let range = at * PAGE..(at + next(32)).min(used) * PAGE;
+                    let at = random.below(used + 1);
+                    let range = at * PAGE..(at + random.below(32)).min(used) * PAGE;
                     if range.start < range.end {
                         file.punch_hole(range.start, range.end - range.start).unwrap();
                         (range.start / PAGE..range.end / PAGE).for_each(|page| _ = pages.remove(&page));
                     }
                 }
                 34 => file.give_back_ahead().unwrap(),
-                35..38 => _ = next(2) == 0 && file.sync().is_ok(),
+                35..38 => _ = random.below(2) == 0 && file.sync().is_ok(),
                 _ => {
-                    used -= next(used.min(600) + 1);
+                    used -= random.below(used.min(600) + 1);
                     file.resize(used * PAGE).unwrap();
                     assert_eq!(len(&file), used * PAGE);
                     pages.retain(|&page, _| page < used);
@@ -679,7 +678,7 @@ fn zeros_ahead_of_need_are_never_written_over_content() {
                     assert_eq!(len(&file), used * PAGE, "it gets longer by itself");
                 }
             }
-            let at = next(used + 1);
+            let at = random.below(used + 1);
             for (&page, &byte) in pages.range(at..).take(20).chain(pages.range(..at).rev().take(20)) {
                 assert_eq!(read(page), byte, "{round}: {page} of {used}");
             }

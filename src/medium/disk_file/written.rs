@@ -360,10 +360,9 @@ mod tests {
         let mut parts = ByteRanges::default();
         let mut pages = [false; 40];
         let mut random = Random(1);
-        let mut next = |below: u64| random.below(below);
         for _ in 0..3000 {
-            let start = next(40);
-            let range = start..start + next(41 - start);
+            let start = random.below(40);
+            let range = start..start + random.below(41 - start);
             let part = range.start as usize..range.end as usize;
             if !range.is_empty() {
                 assert_eq!(parts.has(&range), !pages[part.clone()].contains(&false));
@@ -377,7 +376,7 @@ mod tests {
             let run = parts.before(start);
             let len = (0..start as usize).rev().take_while(|&page| pages[page]).count() as u64;
             assert_eq!(run.start, start - len);
-            if next(2) == 0 {
+            if random.below(2) == 0 {
                 parts.add(range);
                 pages[part].fill(true);
             } else {

@@ -103,13 +103,12 @@ mod tests {
         let covered = Covered::default();
         let mut pages = [false; 40];
         let mut random = Random(1);
-        let mut next = |below: u64| random.below(below);
         for _ in 0..2000 {
-            let start = next(39);
-            let range = start..start + 1 + next(40 - start);
+            let start = random.below(39);
+            let range = start..start + 1 + random.below(40 - start);
             let part = range.start as usize..range.end as usize;
             assert_eq!(covered.overlap(&range), pages[part.clone()].contains(&true));
-            if next(2) == 0 {
+            if random.below(2) == 0 {
                 assert_eq!(covered.add::<()>(range, || Ok(())), Ok(true));
                 pages[part].fill(true);
             } else {

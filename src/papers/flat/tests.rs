@@ -530,8 +530,15 @@ fn check_finds_faults() {
 
 #[test]
 fn readers_never_miss_what_stays() {
+    let rounds = if cfg!(miri) {
+        20
+    } else if long() {
+        200_000
+    } else {
+        20_000
+    };
     for empty in BOTH {
-        trials::readers_never_miss_what_stays(empty(), 100, if cfg!(miri) { 20 } else { 20_000 });
+        trials::readers_never_miss_what_stays(empty(), 100, rounds);
     }
 }
 
