@@ -139,8 +139,7 @@ fn block_for(len: u64) -> u64 {
 
 type Values = Map<u64, Vec<u8>>;
 
-/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, because its code is not
-/// optimised.
+/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, to be done in minutes.
 fn long() -> bool {
     std::env::var_os("BRISTLECONE_LONG").is_some()
 }

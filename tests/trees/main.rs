@@ -30,8 +30,7 @@ mod stress;
 mod transaction;
 mod windows;
 
-/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, because its code is not
-/// optimised.
+/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, to be done in minutes.
 fn long() -> bool {
     std::env::var_os("BRISTLECONE_LONG").is_some()
 }
