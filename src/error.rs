@@ -260,9 +260,9 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// The pool has a journal already, so it cannot be given one; or it has none, so it cannot lose it, and cannot be
-    /// opened with [`Options::journal`](crate::Options::journal). Leave that option out, or
-    /// [add](crate::Pool::add_journal) a journal first.
+    /// The pool has a journal, so it can neither be [given one](crate::Pool::add_journal) nor be opened with
+    /// [`Journal::None`](crate::Journal::None): [take it away](crate::Pool::remove_journal) first. Or it has none, so it
+    /// cannot lose it; or it is no file, and can have none.
     JournalThere {
         /// Whether it has one.
         has: bool,
@@ -536,10 +536,13 @@ impl fmt::Display for ErrorKind {
                      then close the pool and open it again"
                 )
             }
-            Self::JournalThere { has: true } => write!(f, "the pool has a journal"),
-            Self::JournalThere { has: false } => {
-                write!(f, "the pool has no journal; one can be added (Pool::add_journal)")
+            Self::JournalThere { has: true } => {
+                write!(
+                    f,
+                    "the pool has a journal; it can be taken away (Pool::remove_journal; bristlecone journal remove)"
+                )
             }
+            Self::JournalThere { has: false } => write!(f, "there is no journal"),
             Self::Ring { path, found } => write!(
                 f,
                 "the pool's ring, {path}, cannot be used: {found}; the pool was not closed in order, so bring the right one back, or open \

@@ -132,7 +132,7 @@ fn a_pool_that_was_closed_is_all_in_its_file() {
     assert_eq!(pool.durability(), Domain::Process);
     assert_eq!(pool.tree("t").unwrap().len(), 20_000);
     drop(pool);
-    let refused = Pool::options().journal(Journal::Each).open(&path).unwrap_err();
+    let refused = Pool::remove_journal(&path).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
     Pool::add_journal(&path).unwrap();
     let refused = Pool::add_journal(&path).unwrap_err();
@@ -903,4 +903,87 @@ fn a_damaged_marker_costs_nothing_of_the_log() {
     }
     file.write_all_at(&marker, 1024).unwrap();
     assert_eq!(without_ring(&after).tree("t").unwrap().get(1), Some(10));
+}
+
+/// What an open has asked for is what later opens have that ask for nothing: in any state of the pool, and also if its
+/// log is gone, or the process was killed.
+#[test]
+fn the_mode_is_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let mode = |options: bristlecone::Options| options.open(&path).unwrap().journal().map(|stat| stat.mode);
+    let every = |millis| Journal::Every(Duration::from_millis(millis));
+    for journal in [every(7), Journal::OnRequest, Journal::Each, every(3_600_000)] {
+        assert_eq!(mode(Pool::options().capacity(CAPACITY).journal(journal)), Some(journal));
+        assert_eq!(mode(Pool::options()), Some(journal));
+        assert_eq!(mode(Pool::options().read_only(true)), Some(journal));
+        // A pool that was closed in order needs no log.
+        std::fs::remove_file(with(&path, ".log")).unwrap();
+        assert_eq!(mode(Pool::options().read_only(true)), Some(journal));
+        assert_eq!(mode(Pool::options()), Some(journal));
+    }
+    // What was asked for first counts, and not what the process has stored since.
+    let pool = open(&path, every(20));
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    std::mem::forget(pool.tree("t").unwrap());
+    let copied = dir.path().join("copy");
+    pool.sync().unwrap();
+    copy(&path, &copied);
+    let pool = Pool::options().recovery(Recovery::WithoutRing).open(&copied).unwrap();
+    assert_eq!(pool.journal().unwrap().mode, every(20));
+    assert_eq!(pool.tree("t").unwrap().get(1), Some(1));
+}
+
+/// A pool of a build that remembered nothing: each change waits, as it did.
+#[test]
+fn a_marker_without_a_mode_means_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    open(&path, Journal::OnRequest).close().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let marker = &mut bytes[1024..1024 + 56];
+    marker[41..48].fill(0);
+    let sum = u64::from(crc32fast::hash(&marker[..48])) | 1 << 32;
+    marker[48..].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(Pool::open(&path).unwrap().journal().unwrap().mode, Journal::Each);
+}
+
+#[test]
+fn an_open_gives_a_pool_its_journal_and_takes_none_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let none = || Pool::options().capacity(CAPACITY).journal(Journal::None);
+    let pool = none().open(&path).unwrap();
+    assert_eq!(pool.durability(), Domain::Process);
+    pool.tree("t").unwrap().extend((0..1000).map(|key| (key, key))).unwrap();
+    drop(pool);
+    // The pool was not closed in order, or it was; it has a tree.
+    for closes in [false, true] {
+        let pool = none().open(&path).unwrap();
+        if closes {
+            pool.close().unwrap()
+        } else {
+            std::mem::forget((pool.tree("t").unwrap(), pool))
+        }
+        if !closes {
+            let copied = dir.path().join("copy");
+            std::fs::copy(&path, &copied).unwrap();
+            std::fs::rename(&copied, &path).unwrap();
+        }
+        let pool = open(&path, Journal::OnRequest);
+        assert_eq!(pool.durability(), Domain::Journal);
+        assert_eq!(pool.tree("t").unwrap().len(), 1000);
+        pool.close().unwrap();
+        let refused = none().open(&path).unwrap_err();
+        assert!(matches!(refused.kind, ErrorKind::JournalThere { has: true }), "{refused}");
+        assert!(refused.to_string().contains("remove_journal"), "{refused}");
+        let unsynced = Pool::options().sync(false).open(&path).unwrap_err();
+        assert!(matches!(unsynced.kind, ErrorKind::InvalidOption { .. }), "{unsynced}");
+        assert!(unsynced.to_string().contains("Journal::None"), "{unsynced}");
+        Pool::remove_journal(&path).unwrap();
+    }
+    none().sync(false).open(&path).unwrap().close().unwrap();
+    let unsynced = Pool::options().journal(Journal::Each).sync(false).open(&path).unwrap_err();
+    assert!(matches!(unsynced.kind, ErrorKind::InvalidOption { .. }), "{unsynced}");
 }

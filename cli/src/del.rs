@@ -13,7 +13,8 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
-    /// When a pool with a journal waits for the disk: each, request, or a time, as in 10ms [default: each]
+    /// When a pool with a journal waits for the disk: each, request, or a time, as in 10ms [default: as it
+    /// did last]
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
     /// The key

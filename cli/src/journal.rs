@@ -65,6 +65,7 @@ fn remove(pool: &Path, opening: Opening) -> bristlecone::Result<()> {
 pub(crate) fn object(figures: &JournalStat) -> Value {
     let recovered = &figures.recovered;
     json!({
+        "mode": parse::journal_name(figures.mode),
         "log_bytes": figures.log,
         "used_bytes": figures.used,
         "ring_bytes": figures.ring,
@@ -93,7 +94,8 @@ pub(crate) fn state(figures: &JournalStat) -> String {
         0 => "nothing in its ring".to_owned(),
         ring => format!("a ring of {} with {} pending", out::bytes(ring), entries(figures.pending)),
     };
-    format!("a log of {}, {} in use; {ring}", out::bytes(figures.log), out::bytes(figures.used))
+    let mode = parse::journal_name(figures.mode);
+    format!("{mode}; a log of {}, {} in use; {ring}", out::bytes(figures.log), out::bytes(figures.used))
 }
 
 /// What a journal has done since the pool was opened.

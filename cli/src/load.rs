@@ -56,12 +56,12 @@ pub(crate) struct Args {
     /// limit]
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     capacity: Option<u64>,
-    /// Give a new pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each,
-    /// request, or a time, as in 10ms
+    /// Give the pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each, request,
+    /// or a time, as in 10ms [default: as it did last]
     ///
     /// each: every line is on the disk before the next one is read. 10ms: what was loaded 10 ms ago is on the disk.
-    /// request: the lines are on the disk in the end. A pool that has a journal uses it in any case, by default as with
-    /// each; one that has none can be given one by `bristlecone journal add`.
+    /// request: the lines are on the disk in the end. The pool remembers it. A pool that has a journal uses it in any
+    /// case; none is for one without.
     #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
     journal: Option<Journal>,
     /// Where the ring of a journal is from now on, which has what is not in the log yet [default: where it was; beside

@@ -20,8 +20,9 @@ pub(crate) fn of_kind(kind: &ErrorKind) -> String {
 fn advised(kind: &ErrorKind) -> Option<String> {
     let was_killed = "the pool was not closed in order";
     Some(match kind {
-        ErrorKind::JournalThere { has: false } => {
-            "the pool has no journal; `bristlecone journal add POOL` gives it one".to_owned()
+        ErrorKind::JournalThere { has: false } => "the pool has no journal".to_owned(),
+        ErrorKind::JournalThere { has: true } => {
+            "the pool has a journal; `bristlecone journal remove POOL` takes it away".to_owned()
         }
         ErrorKind::DiskFailed => {
             "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \

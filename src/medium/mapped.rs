@@ -204,9 +204,10 @@ impl Mapped {
         journal::create_log(path, &self.file, uuid, len)
     }
 
-    /// Says in the file of a closed pool that it has a journal from now on, for which there is a log.
-    pub(crate) fn adopt_journal(&self, path: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
-        journal::adopt(path, &self.file, uuid)
+    /// Says in the file of a closed pool that it has a journal from now on, for which there is a log, and how it waits
+    /// for the disk.
+    pub(crate) fn adopt_journal(&self, path: &Path, uuid: [u64; 2], mode: Journal) -> Result<(), Fault> {
+        journal::adopt(path, &self.file, uuid, mode)
     }
 
     /// Says in the file of a pool, which was closed in order, that it has no journal any more.

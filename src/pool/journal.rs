@@ -15,9 +15,9 @@ use std::sync::Arc;
 impl Pool {
     /// Gives a pool a journal, which it has from now on, and closes it.
     ///
-    /// The pool then survives a crash of the machine: see [`Options::journal`]. Its log is a file beside it, of 32 MiB
-    /// at first, and so is its ring. Builds that do not know journals refuse the pool from now on. Nobody may have the
-    /// pool open.
+    /// The pool then survives a crash of the machine, as a new pool does: see [`Options::journal`], with which an open
+    /// does the same. Its log is a file beside it, and so is its ring. Builds that do not know journals refuse the pool
+    /// from now on. Nobody may have the pool open.
     ///
     /// # Errors
     ///
@@ -39,8 +39,8 @@ impl Pool {
     ///
     /// Pool::options().capacity(64 << 20).open(&path)?.close()?; // without a journal
     /// Pool::add_journal(&path)?;
-    /// let pool = Pool::options().journal(Journal::OnRequest).open(&path)?;
-    /// assert!(pool.journal().is_some());
+    /// let pool = Pool::open(&path)?;
+    /// assert_eq!(pool.journal().map(|stat| stat.mode), Some(Journal::default()));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn add_journal(path: impl AsRef<Path>) -> Result<()> {
@@ -85,12 +85,12 @@ impl Pool {
 }
 
 /// Closes a pool, and gives it a journal, whose log has so many bytes for frames. Nobody else has the pool.
-pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
+pub(super) fn add(pool: Pool, path: &Path, mode: Journal, log: u64) -> Result<(), Fault> {
     let mut state = Arc::into_inner(pool.state).ok_or(ErrorKind::StillOpen { trees: Vec::new() })?;
     state.sync = true;
     state.close()?;
     let uuid = state.superblock.get_mut().0.uuid;
-    let given = give(&state.medium, path, log);
+    let given = give(&state.medium, path, mode, log);
     if given.is_err() && state.medium.is_new() {
         // Else it would be in the way of the pool that is made here next.
         medium::remove_log(path, uuid);
@@ -99,12 +99,12 @@ pub(super) fn add(pool: Pool, path: &Path, log: u64) -> Result<(), Fault> {
 }
 
 /// Gives a closed pool a journal.
-fn give(medium: &Mapped, path: &Path, log: u64) -> Result<(), Fault> {
+fn give(medium: &Mapped, path: &Path, mode: Journal, log: u64) -> Result<(), Fault> {
     let (superblock, _) = Superblock::read(medium)?;
     medium.create_log(path, superblock.uuid, log)?;
     declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
-    medium.adopt_journal(path, superblock.uuid)?;
+    medium.adopt_journal(path, superblock.uuid, mode)?;
     if medium.is_new() {
         medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
         medium.is_born();
@@ -138,12 +138,11 @@ fn add_to_closed(path: &Path) -> Result<(), Fault> {
         // Another process was here a moment ago.
         return Err(ErrorKind::InUse.into());
     }
-    give(&medium, path, medium::LOG)
+    give(&medium, path, Journal::default(), medium::LOG)
 }
 
 fn remove(path: &Path) -> Result<(), Fault> {
-    let mut medium = Mapped::existing(path, Mapping::Write, 0)?;
-    medium.set_journal(Journal::OnRequest);
+    let medium = Mapped::existing(path, Mapping::Write, 0)?;
     let superblock = Superblock::read(&medium)?;
     superblock.0.check(&medium, false)?;
     if !superblock.0.has_journal() {

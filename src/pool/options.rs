@@ -37,10 +37,8 @@ pub struct Options {
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
-    journal: Option<Journal>,
     pub(crate) wanted: Wanted,
     log: u64,
-    sync: bool,
     snapshot_memory: u64,
     watch: Option<Watch>,
 }
@@ -54,10 +52,8 @@ impl Default for Options {
             create: true,
             read_only: false,
             domain: None,
-            journal: None,
             wanted: Wanted::default(),
             log: medium::LOG,
-            sync: true,
             snapshot_memory: 1 << 30,
             watch: None,
         }
@@ -183,13 +179,13 @@ impl Options {
     }
 
     /// With a journal, on an ordinary file: the pool survives a crash of the machine and a loss of power, up to the
-    /// last [sync](Pool::sync), which `journal` says when to make.
+    /// last [sync](Pool::sync), which `journal` says when to make. The pool remembers it: opens that say nothing wait
+    /// for the disk as it said last.
     ///
-    /// With this, a new pool gets a journal. A pool that has one always uses it, as [`Journal::Each`] if nothing is
-    /// said here. A pool that is there and has none is refused with [`ErrorKind::JournalThere`]: [`Pool::add_journal`]
-    /// gives it one, and [`Pool::remove_journal`] takes it away. Both want a pool that nobody has open, and leave it
-    /// complete, with a journal or without, also if the machine goes down meanwhile. As long as a pool has none, what
-    /// is changed while it is open survives the process only.
+    /// With this, a new pool gets a journal, and so does one that is there and has none; [`Pool::remove_journal`] takes
+    /// it away again. Both leave the pool complete, with a journal or without, also if the machine goes down meanwhile.
+    /// As long as a pool has none, what is changed while it is open survives the process only. [`Journal::None`] is for
+    /// a pool without: one that has a journal is refused with [`ErrorKind::JournalThere`].
     ///
     /// Its log is a file beside it, with `.log` at the end of its name. What is not in the log yet lies in a *ring*, a
     /// file with `.ring` at the end, so that it survives the process. The three belong together, wherever they are
@@ -199,7 +195,7 @@ impl Options {
     /// A change copies its lines to the ring, which is mapped, and a thread of the pool writes them to the disk. All
     /// memory that is changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
-        self.journal = Some(journal);
+        self.wanted.mode = Some(journal);
         self
     }
 
@@ -260,10 +256,10 @@ impl Options {
     /// With it, a pool that was closed survives a crash of the machine, and a pool that was open when the machine went
     /// down is refused with [`ErrorKind::PowerLoss`]. Without it, opening and closing do not wait for the disk. But a
     /// pool that was used that way is refused after any restart of the machine, or may come back with changes missing
-    /// and not know it. On persistent memory, nothing is synced in any case. With a journal, opening and closing wait
-    /// for the disk, whatever is said here.
+    /// and not know it. On persistent memory, nothing is synced in any case. With a journal, opening and closing
+    /// always wait for the disk: without `sync`, such a pool is refused with [`ErrorKind::InvalidOption`].
     pub fn sync(mut self, sync: bool) -> Self {
-        self.sync = sync;
+        self.wanted.is_unsynced = !sync;
         self
     }
 
@@ -320,8 +316,9 @@ impl Options {
     ///   missing, damaged, or another pool's. What is there is left as it is; see [`recovery`](Self::recovery).
     /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should
     ///   be.
-    /// - [`ErrorKind::JournalThere`]: [`journal`](Self::journal) was asked for, and the pool is there and has none.
-    /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes.
+    /// - [`ErrorKind::JournalThere`]: [`Journal::None`] was asked for, and the pool has a journal.
+    /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes; or a pool with a journal
+    ///   cannot leave out [`sync`](Self::sync).
     /// - [`ErrorKind::OutOfSpace`]: the disk is full.
     /// - [`ErrorKind::Io`]: any other error of the system, also with the log or the ring, and with the directory of a
     ///   new pool.
@@ -347,6 +344,9 @@ impl Options {
             let medium = Mapped::existing_with(path, Mapping::Read, self.reach(path), self.wanted)?;
             return self.existing(self.taken(medium));
         }
+        if self.asked().is_some() {
+            self.wanted.fits_a_journal()?;
+        }
         // Each turn looks at what the turn before has left, or another process meanwhile.
         loop {
             let has_file = has_content(path) || (!self.create && path.exists());
@@ -366,7 +366,7 @@ impl Options {
 
     /// Opens the pool in a file. `None`: what is at the path has changed, so it has to be looked at again.
     fn open_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
-        let mut medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
+        let medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
             // A creation failed meanwhile, and took back what it had made.
             Err(_) if self.create && !has_content(path) => return Ok(None),
             medium => self.taken(medium?),
@@ -375,27 +375,38 @@ impl Options {
         match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
             (false, true) if medium.load(medium::MARKER) != 0 => return Err(without_marker()),
             (false, true) => {
+                self.wanted.fits_a_journal()?;
                 // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds
                 // is in the file, also after a crash of the machine: only opens and closes came after the last sync.
                 medium.create_log(path, superblock.uuid, self.log)?;
-                medium.adopt_journal(path, superblock.uuid)?;
+                medium.adopt_journal(path, superblock.uuid, self.wanted.mode.unwrap_or_default())?;
                 return Ok(None);
             }
-            _ => self.choose_journal(&mut medium)?,
+            _ => {}
         }
         let grown = self.grown(&medium, superblock)?;
         if grown.geometry.capacity > superblock.geometry.capacity {
             // A damaged pool is left as it is.
             PoolState::check_header(&medium, superblock.geometry)?;
         }
-        self.pool(medium, (grown, twin), false).map(Some)
+        let has_journal = medium.facts().domain == Domain::Journal;
+        let pool = self.pool(medium, (grown, twin), false)?;
+        match self.asked().filter(|_| !has_journal) {
+            Some(mode) => journal::add(pool, path, mode, self.log).map(|()| None),
+            None => Ok(Some(pool)),
+        }
+    }
+
+    /// The journal that was asked for.
+    fn asked(&self) -> Option<Journal> {
+        self.wanted.mode.filter(|&mode| mode != Journal::None)
     }
 
     /// Creates a pool where there is none. `None`: there is one now, which has to be opened.
     fn create_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
         self.geometry()?;
         let reach = self.reach(path);
-        let medium = match Mapped::conceive(path, (HEADER, reach), self.journal.is_none(), BIRTH, Superblock::is_unborn)
+        let medium = match Mapped::conceive(path, (HEADER, reach), self.asked().is_none(), BIRTH, Superblock::is_unborn)
         {
             // The path has other content by now: another process completed a pool.
             Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }) => return Ok(None),
@@ -403,11 +414,11 @@ impl Options {
         };
         let pool = self.create_in(medium, true)?;
         // If what follows fails, nothing is left of the pool.
-        if self.journal.is_some() {
-            journal::add(pool, path, self.log)?;
+        if let Some(mode) = self.asked() {
+            journal::add(pool, path, mode, self.log)?;
             return Ok(None);
         }
-        if self.sync {
+        if !self.wanted.is_unsynced {
             medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
         }
         pool.state.medium.is_born();
@@ -432,13 +443,19 @@ impl Options {
 
     /// The state of a pool, read before anything is stored.
     pub(crate) fn state<M: Medium>(&self, medium: M, superblock: (Superblock, usize)) -> Result<PoolState<M>, Fault> {
-        PoolState::open(medium, superblock, self.sync, self.watch.clone(), self.snapshot_memory)
+        PoolState::open(medium, superblock, !self.wanted.is_unsynced, self.watch.clone(), self.snapshot_memory)
     }
 
     /// Says how the pool on a medium waits for the disk, if that was asked for. A pool that is only read waits for
     /// nothing.
     pub(crate) fn choose_journal<M: Medium>(&self, medium: &mut M) -> Result<(), Fault> {
-        match self.journal.filter(|_| !self.read_only) {
+        if self.read_only {
+            return Ok(());
+        }
+        if medium.facts().domain == Domain::Journal {
+            self.wanted.fits_a_journal()?;
+        }
+        match self.asked() {
             Some(mode) if !medium.set_journal(mode) => Err(ErrorKind::JournalThere { has: false }.into()),
             _ => Ok(()),
         }
@@ -486,7 +503,7 @@ impl Options {
     /// As [`open`](Self::open), except for what concerns files.
     pub fn create_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
         let name = medium.facts().name.to_owned();
-        if self.journal.is_some() {
+        if self.asked().is_some() {
             // Only a file has one.
             return Err(Fault::from(ErrorKind::JournalThere { has: false }).in_pool(name));
         }
@@ -511,7 +528,7 @@ impl Options {
         }
         let mut superblock = Superblock::new(geometry);
         // Cut: the next open makes the log and the marker.
-        superblock.set_journal(fresh && self.journal.is_some());
+        superblock.set_journal(fresh && self.asked().is_some());
         self.pool(medium, (superblock, 0), false)
     }
 

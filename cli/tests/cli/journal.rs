@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-const FIGURES: [&str; 11] = [
+const FIGURES: [&str; 12] = [
+    "mode",
     "log_bytes",
     "used_bytes",
     "ring_bytes",

@@ -5,7 +5,7 @@ use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
 use super::left::{Recovered, Recovery, RingPlace, Terms, Wanted, reading};
-use super::marker::Marker;
+use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::open::{self, Opening, look};
 use super::shared::{Home, RingFile, SharedFile};
@@ -36,9 +36,10 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// Opens the journal of a pool file that this process has locked and has not mapped. The file then shows what the
-    /// pool holds. Each change waits for the disk, unless [`set_mode`](Self::set_mode) says otherwise.
+    /// pool holds. Changes wait for the disk as `wanted` says, and else as the marker does.
     pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
+        wanted.fits_a_journal()?;
         let (mut log, mut has_lost) = (find_log(path, true)?, false);
         if let Some(found) = &log
             && let Some(header) = first::header(found, uuid).map_err(reading())?
@@ -61,6 +62,9 @@ impl Attached {
         let left = seat.map_or(Ok(None), |seat| RingFile::find(&home, seat, true))?;
         let marker = believe((pool, marker), &log, left.as_ref(), wanted.recovery)?;
         let marker = open::fitting(pool, &log, marker)?;
+        let mode = wanted.mode.unwrap_or(marker.mode());
+        // The open writes it through with the rest, before the first change.
+        let marker = Marker { mode: wanted.mode.map_or(marker.mode, said), ..marker };
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
         let was_in_memory = seat.is_some_and(|seat| seat.in_memory);
         let in_memory = wanted.ring.map_or(was_in_memory, |place| place == RingPlace::InMemory);
@@ -97,7 +101,9 @@ impl Attached {
         // The header names the other one by now.
         replaced.iter().for_each(RingFile::remove);
         engine.ring.memory().remove_part();
-        Ok(Self { engine, mode: Journal::Each, keeper, recovered, process: Process::this() })
+        let mut opened = Self { engine, mode, keeper, recovered, process: Process::this() };
+        opened.set_mode(mode);
+        Ok(opened)
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in
@@ -110,18 +116,19 @@ impl Attached {
         store: impl FnMut(u64, u64),
     ) -> Result<JournalStat, Fault> {
         let log = match find_log(path, false)? {
-            None if marker.settled => return Ok(JournalStat::default()),
+            None if marker.settled => return Ok(JournalStat { mode: marker.mode(), ..JournalStat::default() }),
             log => log.ok_or_else(lost)?,
         };
         if let Some(header) = first::header(&log, marker.uuid).map_err(reading())? {
+            let mode = marker.mode();
             if marker.settled {
-                return Ok(JournalStat::default());
+                return Ok(JournalStat { mode, ..JournalStat::default() });
             }
             let found = first_rings(path, pool, &log, &header, boot, false)?.pop();
             let words = found.as_ref().map(|(_, memory)| memory.words());
             first::look((pool, &marker), &log, &header, words, store)?;
             let recovered = Recovered { without_ring: words.is_none(), ..Recovered::default() };
-            return Ok(JournalStat { log: header.region.len, recovered, ..JournalStat::default() });
+            return Ok(JournalStat { log: header.region.len, mode, recovered, ..JournalStat::default() });
         }
         let seat = open::seat(&log, marker.uuid)?.filter(|_| !marker.settled);
         let home = Home { path: path.to_owned(), file: pool.clone(), uuid: marker.uuid };
@@ -197,7 +204,7 @@ impl Attached {
 
     /// Numbers about the journal; `None` in a forked child, which has none.
     pub(crate) fn stat(&self) -> Option<JournalStat> {
-        self.process.is_this().then(|| JournalStat { recovered: self.recovered, ..self.engine.stat() })
+        self.process.is_this().then(|| JournalStat { mode: self.mode, recovered: self.recovered, ..self.engine.stat() })
     }
 }
 
@@ -375,9 +382,9 @@ fn make_log(
     crate::medium::sync_name(&log).map_err(Fault::io("sync the directory of the log"))
 }
 
-/// Says in a closed pool's file that it has a journal, whose log is there and empty.
-pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2]) -> Result<(), Fault> {
-    open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid)
+/// Says in a closed pool's file that it has a journal, whose log is there and empty, and how it waits for the disk.
+pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2], mode: Journal) -> Result<(), Fault> {
+    open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid, mode)
 }
 
 /// Removes the log of a pool that has no journal any more, and its rings.

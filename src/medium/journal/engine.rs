@@ -1,5 +1,6 @@
 //! The journal of an open pool: flushes fill the ring, a sync writes the log, a checkpoint applies it.
 
+use super::Journal;
 use super::apply::{Patches, each};
 use super::disk::{self, Disk};
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
@@ -150,6 +151,8 @@ struct JournalCounts {
 pub struct JournalStat {
     /// Bytes of the log that frames may take.
     pub log: u64,
+    /// When the pool waits for the disk.
+    pub mode: Journal,
     /// Bytes of the log that a crash of the machine would have to be repaired from.
     pub used: u64,
     /// Bytes of the ring; 0 if the pool is only looked at, and no process has left one.
@@ -728,6 +731,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (entries, log) = (self.ring.next(), self.header.lock().region.len);
         JournalStat {
+            // Its owner knows.
+            mode: Journal::default(),
             log,
             used: self.durable.lock().at - count(&self.start),
             ring: super::memory::words(self.ring.cells()) as u64 * 8,

@@ -1,6 +1,7 @@
 //! One wrong bit anywhere in the marker, the log or the ring: an open is refused, or everything is there that must be
 //! (J22 to J28).
 
+use super::Journal;
 use super::engine::Engine;
 use super::header::{REGION, Seat};
 use super::left::{Recovery, Terms};
@@ -81,7 +82,7 @@ fn lives(seed: u64, end: End) -> (Machine, u64, Range<u64>) {
     let (fate, mut random) = (Arc::new(Fate::endless()), Random(seed));
     let (pool, log) = (SimDisk::new(&fate, LEN), SimDisk::new(&fate, 0));
     open::create(&log, UUID, REGION_LEN, seed | 1).unwrap();
-    open::adopt(&pool, &log, UUID).unwrap();
+    open::adopt(&pool, &log, UUID, Journal::Each).unwrap();
     let mut machine = Machine { pool, log, ring: SimMemory::new(CELLS), boot: 1 };
     let (mut changes, mut synced, mut synced_before) = (0, 0, 0);
     let mut used = 0..0;

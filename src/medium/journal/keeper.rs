@@ -31,7 +31,7 @@ impl Period {
     fn set(&self, mode: Journal) {
         let nanos = match mode {
             Journal::Every(period) => period.max(Duration::from_millis(1)).as_nanos().try_into().unwrap_or(Self::NEVER),
-            Journal::Each | Journal::OnRequest => Self::NEVER,
+            Journal::None | Journal::Each | Journal::OnRequest => Self::NEVER,
         };
         self.0.store(nanos, Ordering::Release);
     }

@@ -1,5 +1,6 @@
 //! What a process has left: where the log ends, and which cells of the ring count (J21, J23, J26).
 
+use super::Journal;
 use super::damage::{Beyond, behind, is_missing};
 use super::disk::Disk;
 use super::frame::{Frame, Mark};
@@ -55,6 +56,25 @@ pub(crate) struct Wanted {
     pub(crate) recovery: Recovery,
     /// Where the ring is from now on; as before if nothing is said.
     pub(crate) ring: Option<RingPlace>,
+    /// How the pool waits for the disk from now on; as before if nothing is said.
+    pub(crate) mode: Option<Journal>,
+    /// Whether opens and closes are not to wait for the disk, which a journal needs.
+    pub(crate) is_unsynced: bool,
+}
+
+impl Wanted {
+    /// Whether a pool with a journal can be opened so.
+    pub(crate) fn fits_a_journal(&self) -> Result<(), Fault> {
+        if self.mode == Some(Journal::None) {
+            return Err(ErrorKind::JournalThere { has: true }.into());
+        }
+        if self.is_unsynced {
+            let what = "a pool with a journal waits for the disk when it is opened and closed, so it has Options::sync \
+                        (without it: Journal::None), which is 1";
+            return Err(ErrorKind::InvalidOption { what, given: 0 }.into());
+        }
+        Ok(())
+    }
 }
 
 /// What an open found of a process that did not close the pool in order.

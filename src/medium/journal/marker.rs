@@ -2,14 +2,17 @@
 //! the log is applied. Its invariants, J14 to J16, are in `docs/journal.md`.
 //!
 //! ```text
-//! 1024   | "BRISMARK" | uuid | uuid | number of the checkpoint | applied | settled 1, for builds to come 63 | CRC-32 |
+//! 1024   | "BRISMARK" | uuid | uuid | number of the checkpoint | applied | settled 1, 0: 7, mode 56 | CRC-32 |
+//! mode     | 0: nothing was said 1: each 2: on request 3: every so many µs, 48 bits |
 //! ```
 
+use super::Journal;
 use super::disk::Disk;
 use super::sealed::{seal, unseal};
 use crate::error::Fault;
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 /// "BRISMARK".
 const MAGIC: u64 = u64::from_le_bytes(*b"BRISMARK");
@@ -19,6 +22,22 @@ const BYTES: usize = WORDS * 8;
 pub(super) const PLACE: Range<u64> = 1024..1536;
 /// Where it begins: a word other than zero, if there is one.
 pub(crate) const MARKER: u64 = PLACE.start;
+
+const EACH: u64 = 1;
+const ON_REQUEST: u64 = 2;
+const EVERY: u64 = 3;
+
+/// What a marker says of how a pool waits for the disk.
+pub(super) fn said(mode: Journal) -> u64 {
+    // The longest time is nine years.
+    let micros = |time: Duration| time.as_micros().clamp(1, (1 << 48) - 1) as u64;
+    match mode {
+        Journal::None => 0,
+        Journal::Each => EACH,
+        Journal::OnRequest => ON_REQUEST,
+        Journal::Every(time) => EVERY | micros(time) << 8,
+    }
+}
 
 /// What the pool file says about its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +49,7 @@ pub(crate) struct Marker {
     pub(super) applied: u64,
     /// The pool file has everything, so the pool needs no log.
     pub(super) settled: bool,
-    /// How the pool waits for the disk, for builds to come; kept as it is.
+    /// How the pool waits for the disk, as [`said`] writes it.
     pub(super) mode: u64,
 }
 
@@ -38,6 +57,16 @@ impl Marker {
     /// A marker for a pool that has a journal from now on.
     pub(super) fn new(uuid: [u64; 2], number: u64, applied: u64) -> Self {
         Self { uuid, number, applied, settled: false, mode: 0 }
+    }
+
+    /// How the pool waits for the disk, if nobody says otherwise.
+    pub(super) fn mode(&self) -> Journal {
+        match self.mode & 0xff {
+            ON_REQUEST => Journal::OnRequest,
+            EVERY => Journal::Every(Duration::from_micros(self.mode >> 8)),
+            // Builds that remembered nothing waited for each change; and so does a build that does not know the mode.
+            _ => Journal::Each,
+        }
     }
 
     /// The marker, if the file has one.

@@ -86,6 +86,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Journal {
+    /// No journal: the pool survives the process, and the machine only after it was closed or [synced](crate::Pool::sync). A pool
+    /// that has a journal is refused; [`Pool::remove_journal`](crate::Pool::remove_journal) takes it away.
+    None,
     /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a
     /// call that might have changed something and has not, if what others have changed is not on the disk yet.
     Each,
@@ -96,4 +99,12 @@ pub enum Journal {
     /// No change waits for the disk; what is written is synced when [`Pool::sync`](crate::Pool::sync) is called, when
     /// the pool is closed, and when the ring is getting full.
     OnRequest,
+}
+
+/// That of a new pool, where it has a journal by default: a loss of power takes back what was changed in the last 10
+/// ms, and what the disk takes for a sync.
+impl Default for Journal {
+    fn default() -> Self {
+        Self::Every(Duration::from_millis(10))
+    }
 }

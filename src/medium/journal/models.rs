@@ -3,6 +3,7 @@
 //!
 //! What the model does not branch at (a file, flags of the models) is shared at once by all threads.
 
+use super::Journal;
 use super::disk::Disk;
 use super::engine::Engine;
 use super::frame::{Mark, entries};
@@ -184,7 +185,7 @@ impl World {
         let (pool, log) = (ModelDisk::default(), ModelDisk::default());
         pool.write(0, &[0; LEN as usize]).unwrap();
         open::create(&log, UUID, 4096, 1).unwrap();
-        open::adopt(&pool, &log, UUID).unwrap();
+        open::adopt(&pool, &log, UUID, Journal::Each).unwrap();
         let header = Header::read(&log).unwrap().unwrap();
         let memory = ModelMemory::new(cells);
         let marker = Marker::read(&pool).unwrap().unwrap();

@@ -91,7 +91,7 @@ pub(crate) fn create_log(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2], _len: 
     Err(unsupported())
 }
 
-pub(crate) fn adopt(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2]) -> Result<(), Fault> {
+pub(crate) fn adopt(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2], _mode: Journal) -> Result<(), Fault> {
     Err(unsupported())
 }
 

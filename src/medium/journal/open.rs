@@ -1,5 +1,6 @@
 //! Opening a journal: applying what a crash left, and beginning a new epoch (J6 to J8, J12, J20).
 
+use super::Journal;
 use super::disk::{self, Disk};
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, damaged, entries};
@@ -7,7 +8,7 @@ use super::head::{self, Belongs, RingOwner, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
-use super::marker::Marker;
+use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::ring::{Ring, take_left};
 use super::rule::{Rule, holds};
@@ -64,14 +65,15 @@ pub(crate) fn is_empty_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
     header(log, uuid).is_ok_and(|found| matches!(Frames::new(log, found, found.start).next(), Ok(None)))
 }
 
-/// Says in a closed pool that it has a journal, whose log is empty. Durable when it returns.
-pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2]) -> Result<(), Fault> {
+/// Says in a closed pool that it has a journal, whose log is empty, and how it waits for the disk. Durable when it
+/// returns.
+pub(crate) fn adopt<F: Disk>(pool: &F, log: &F, uuid: [u64; 2], mode: Journal) -> Result<(), Fault> {
     let header = header(log, uuid)?;
     if Frames::new(log, header, header.start).next().map_err(reading())?.is_some() {
         return Err(damaged("it is not empty, though the pool has no journal yet"));
     }
     // All that the pool holds is in its file, so it needs neither this log nor any.
-    let marker = Marker { settled: true, ..Marker::new(uuid, header.number, header.start.position) };
+    let marker = Marker { settled: true, mode: said(mode), ..Marker::new(uuid, header.number, header.start.position) };
     marker.write_through(pool).map_err(Fault::io("write to the pool"))
 }
 
@@ -82,7 +84,8 @@ pub(crate) fn fitting<F: Disk>(pool: &F, log: &F, marker: Marker) -> Result<Mark
     if !marker.settled || header.life.epoch > FIRST {
         return Ok(marker);
     }
-    let marker = Marker { settled: true, ..Marker::new(marker.uuid, header.number, header.start.position) };
+    let fresh = Marker::new(marker.uuid, header.number, header.start.position);
+    let marker = Marker { settled: true, mode: marker.mode, ..fresh };
     marker.write_through(pool).map_err(Fault::io("write to the pool"))?;
     Ok(marker)
 }
@@ -289,7 +292,7 @@ pub(super) fn look<F: Disk, R: Memory>(
     if marker.settled {
         goes_with(&found, marker, found.start.position)?;
         let entries = found.start.position;
-        return Ok(JournalStat { log: found.region.len, entries, ..JournalStat::default() });
+        return Ok(JournalStat { log: found.region.len, mode: marker.mode(), entries, ..JournalStat::default() });
     }
     let len = pool.len().map_err(Fault::io("inspect"))?;
     // Nothing is stored before it is known that all of it counts.
@@ -313,6 +316,7 @@ pub(super) fn look<F: Disk, R: Memory>(
     }
     Ok(JournalStat {
         log: found.region.len,
+        mode: marker.mode(),
         used: survey.end.at - found.start.at,
         ring: left.map_or(0, |ring| ring.words().len() as u64 * 8),
         pending: survey.next - survey.end.position,

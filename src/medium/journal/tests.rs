@@ -1,5 +1,6 @@
 //! Histories of flushes, syncs and checkpoints, and of crashes of all kinds in a row, against a model.
 
+use super::Journal;
 use super::engine::Engine;
 use super::engine::Holes;
 use super::frame::LogEntry;
@@ -61,7 +62,7 @@ impl World {
             log.has_room_for(super::header::REGION + REGION + 5_000);
         }
         open::create(&log, UUID, REGION, seed.wrapping_mul(99)).unwrap();
-        open::adopt(&pool, &log, UUID).unwrap();
+        open::adopt(&pool, &log, UUID, Journal::Each).unwrap();
         let states = vec![vec![0; LEN as usize / 8]];
         let mut ring = SimMemory::new(CELLS);
         ring.obeys(&fate);

@@ -199,7 +199,7 @@ impl Machine {
             .and_then(|()| pool.sync())
             .expect("the disk works");
         open::create(&log, UUID, REGION, 77).expect("the disk works");
-        open::adopt(&pool, &log, UUID).expect("the disk works");
+        open::adopt(&pool, &log, UUID, Journal::Each).expect("the disk works");
         Self { fate, pool, log, ring: SimMemory::new(cells), is_lost: false, boot: 9 }
     }
 

@@ -44,7 +44,7 @@ impl Scratch {
         made.is_born();
         if has_journal {
             made.create_log(&self.path(), UUID, LOG).unwrap_or_else(|_| panic!("no log"));
-            made.adopt_journal(&self.path(), UUID).unwrap_or_else(|_| panic!("no marker"));
+            made.adopt_journal(&self.path(), UUID, journal::Journal::Each).unwrap_or_else(|_| panic!("no marker"));
         }
         drop(made);
         self.again(Mapping::Write)
@@ -601,7 +601,7 @@ fn a_growth_on_a_full_disk_changes_nothing() {
         m.is_born();
         if has_journal {
             m.create_log(&tiny.0.path(), UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
-            m.adopt_journal(&tiny.0.path(), UUID).unwrap_or_else(|_| panic!("no marker"));
+            m.adopt_journal(&tiny.0.path(), UUID, journal::Journal::Each).unwrap_or_else(|_| panic!("no marker"));
         }
         drop(m);
         let m = tiny.0.again(Mapping::Write);
@@ -643,7 +643,7 @@ fn many_mappings_leave_each_other_addresses() {
             made.is_born();
             if has_journal {
                 made.create_log(&path, UUID, 64 << 10).unwrap_or_else(|_| panic!("no log"));
-                made.adopt_journal(&path, UUID).unwrap_or_else(|_| panic!("no marker"));
+                made.adopt_journal(&path, UUID, journal::Journal::Each).unwrap_or_else(|_| panic!("no marker"));
             }
             drop(made);
             Mapped::existing(&path, Mapping::Write, TIB).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))

@@ -138,14 +138,7 @@ fn open(pool: &Pool, threads: u64) -> Outcome<Box<dyn Trees>> {
 
 /// Opens the pool, or makes it. If a cut came while its journal was away, it is given one before anything is changed.
 fn open_with_journal(place: &Place, capacity: u64, mode: Journal) -> Outcome<Pool> {
-    let path = place.pool();
-    match options(capacity).journal(mode).open(&path) {
-        Err(Error { kind: ErrorKind::JournalThere { has: false }, .. }) => {
-            Pool::add_journal(&path)?;
-            Ok(options(capacity).journal(mode).open(&path)?)
-        }
-        other => Ok(other?),
-    }
+    Ok(options(capacity).journal(mode).open(place.pool())?)
 }
 
 fn series(thread: u64, threads: u64) -> Series {
