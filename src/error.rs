@@ -260,6 +260,15 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
+    /// A pool is to have a journal, and the log of it cannot be made beside the pool's file, where it would stay with the
+    /// pool. Give the pool a directory that takes new files; or make it with
+    /// [`Journal::None`](crate::Journal::None), as a pool that does not survive a loss of power while it is open.
+    NoPlaceForLog {
+        /// The path of the log.
+        path: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The pool has a journal, so it can neither be [given one](crate::Pool::add_journal) nor be opened with
     /// [`Journal::None`](crate::Journal::None): [take it away](crate::Pool::remove_journal) first. Or it has none, so it
     /// cannot lose it; or it is no file, and can have none.
@@ -423,6 +432,7 @@ impl ErrorKind {
             | Self::RingLost { .. }
             | Self::RingUncertain { .. }
             | Self::LogInTheWay { .. }
+            | Self::NoPlaceForLog { .. }
             | Self::Ring { .. }
             | Self::Journal { .. }
             | Self::Corrupt { .. }
@@ -536,6 +546,11 @@ impl fmt::Display for ErrorKind {
                      then close the pool and open it again"
                 )
             }
+            Self::NoPlaceForLog { path, source } => write!(
+                f,
+                "the pool would have a journal, and its log, {path}, cannot be made: {source}; give the pool a directory that takes new \
+                 files, or make it without a journal (Journal::None; load --journal none)"
+            ),
             Self::JournalThere { has: true } => {
                 write!(
                     f,
@@ -621,6 +636,7 @@ impl std::error::Error for Error {
         match &self.kind {
             ErrorKind::Io { source, .. }
             | ErrorKind::Journal { source }
+            | ErrorKind::NoPlaceForLog { source, .. }
             | ErrorKind::OutOfSpace { source: Some(source), .. } => Some(source),
             ErrorKind::Unencodable { source, .. } | ErrorKind::Undecodable { source, .. } => Some(&**source),
             _ => None,

@@ -3,8 +3,8 @@
 //! A [`Pool`] is one mapped file that holds named trees. A [`PTree`] is an ordered map from `u64` to `u64`, and a
 //! [`Map`] is an ordered map between Rust types. Every change is durable when the method returns, in the sense of
 //! [`Pool::durability`]: on an ordinary file it survives the death of the process (`kill -9` included), and on
-//! persistent memory (DAX) also a crash of the machine and a loss of power. With a [journal](#journals), what was
-//! synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The
+//! persistent memory (DAX) also a crash of the machine and a loss of power. With a [journal](#journals), which a new
+//! pool has on Linux, what was synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The
 //! README has [a table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives
 //! what.
 //!
@@ -82,8 +82,9 @@
 //!
 //! On an ordinary file without a journal, a pool that is open when the machine goes down is refused afterwards. With a
 //! [journal](Options::journal), it comes back as it was at one moment: at its last sync, or later. [`Journal`] says
-//! when to sync: with each change, from time to time, or when [`Pool::sync`] is called. A journal is a second file,
-//! with `.log` at the end of the pool's name. It works on Linux only.
+//! when to sync: with each change, from time to time, or when [`Pool::sync`] is called. On Linux, a new pool on a disk
+//! has one that syncs every 10 ms, unless it is made with [`Journal::None`]. A journal is two more files, with `.log`
+//! and `.ring` at the end of the pool's name.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -91,7 +92,7 @@
 //! use bristlecone::{Journal, Pool};
 //! use std::time::Duration;
 //!
-//! let every = Journal::Every(Duration::from_millis(10));
+//! let every = Journal::Every(Duration::from_millis(10)); // as by default
 //! let pool = Pool::options().capacity(64 << 20).journal(every).open(&path)?;
 //! let orders = pool.tree("orders")?;
 //! orders.insert(42, 7)?; // survives the process at once; a loss of power after 10 ms and what the disk takes

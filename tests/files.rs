@@ -9,6 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
+/// pool's file alone.
+fn plain() -> bristlecone::Options {
+    bristlecone::Pool::options().journal(bristlecone::Journal::None)
+}
+
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -23,7 +29,7 @@ impl Scratch {
 
 #[track_caller]
 fn refused(path: &Path) -> Error {
-    Pool::options().capacity(16 << 20).open(path).expect_err("an open that is refused")
+    plain().capacity(16 << 20).open(path).expect_err("an open that is refused")
 }
 
 /// Memory that cannot be reserved, with this error.
@@ -48,14 +54,14 @@ const TOO_LARGE: u64 = 1 << 50;
 fn a_creation_that_fails_removes_what_it_made() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
-    let failing = || Pool::options().capacity(TOO_LARGE).open(&path).expect_err("no room");
+    let failing = || plain().capacity(TOO_LARGE).open(&path).expect_err("no room");
     failing();
     assert!(!path.exists());
     // An empty file stays, and stays empty.
     File::create(&path).unwrap();
     failing();
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-    Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
+    plain().capacity(16 << 20).open(&path).unwrap().close().unwrap();
     // Opening an existing pool is not a creation.
     failing();
     Pool::open(&path).unwrap().close().unwrap();
@@ -70,7 +76,7 @@ fn the_remains_of_a_creation_are_created_anew_whatever_their_size() {
         if File::options().write(true).open(&path).unwrap().set_len(len).is_err() {
             continue;
         }
-        let pool = Pool::options().capacity(16 << 20).open(&path).unwrap();
+        let pool = plain().capacity(16 << 20).open(&path).unwrap();
         assert_eq!(pool.stat().capacity, 16 << 20);
         assert!(fs::metadata(&path).unwrap().len() <= 16 << 20);
     }
@@ -80,7 +86,7 @@ fn the_remains_of_a_creation_are_created_anew_whatever_their_size() {
 fn a_pool_with_a_damaged_header_is_not_created_anew() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().capacity(16 << 20).open(&path).unwrap();
+    let pool = plain().capacity(16 << 20).open(&path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     tree.insert(1, 2).unwrap();
     drop(tree);
@@ -95,7 +101,7 @@ fn a_pool_with_a_damaged_header_is_not_created_anew() {
     // With nothing but the mark, the file is the remains of a creation.
     bytes[8..].fill(0);
     fs::write(&path, &bytes).unwrap();
-    Pool::options().capacity(16 << 20).open(&path).unwrap();
+    plain().capacity(16 << 20).open(&path).unwrap();
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn what_is_no_file_is_refused_at_once() {
     let socket = scratch.path("socket");
     let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     for path in [&*fifo, &*socket, scratch.0.path(), Path::new("/dev/null")] {
-        for options in [Pool::options(), Pool::options().create(false), Pool::options().read_only(true)] {
+        for options in [plain(), plain().create(false), plain().read_only(true)] {
             let (done, wait) = std::sync::mpsc::channel();
             let of = path.to_owned();
             std::thread::spawn(move || done.send(options.open(of).expect_err("no pool")));
@@ -125,8 +131,8 @@ fn a_link_to_no_file_names_the_pool_to_create() {
     let of = link.clone();
     std::thread::spawn(move || {
         // A creation that fails leaves the link, and no pool.
-        Pool::options().capacity(1).open(&of).expect_err("no room");
-        done.send(Pool::options().capacity(16 << 20).open(&of).and_then(Pool::close))
+        plain().capacity(1).open(&of).expect_err("no room");
+        done.send(plain().capacity(16 << 20).open(&of).and_then(Pool::close))
     });
     wait.recv_timeout(std::time::Duration::from_secs(20)).expect("it tries for ever").unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::metadata(&target).unwrap().len() > 0);
@@ -172,13 +178,13 @@ fn a_pool_in_memory_has_huge_pages_and_keeps_them() {
         return;
     }
     let path = scratch.path("a.pool");
-    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let pool = plain().capacity(64 << 20).open(&path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     // Enough for a segment that is whole.
     (0..KEYS).for_each(|i| assert_eq!(tree.insert(i, i).unwrap(), None));
     assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
     drop((tree, pool));
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = plain().open(&path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     assert_eq!(tree.iter().count() as u64, KEYS);
     assert!(mapped(&path, "ShmemPmdMapped") >= 2048);
@@ -188,13 +194,13 @@ fn a_pool_in_memory_has_huge_pages_and_keeps_them() {
 fn errors_say_what_was_not_allowed() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
-    Pool::options().capacity(16 << 20).open(&path).unwrap().close().unwrap();
+    plain().capacity(16 << 20).open(&path).unwrap().close().unwrap();
     // No file may be that long: the error is the same at creation and at growth.
     let on_disk = tempfile::tempdir().unwrap();
     let large = on_disk.path().join("large.pool");
-    let too_large = || Pool::options().capacity(TOO_LARGE).open(&large).err().unwrap();
+    let too_large = || plain().capacity(TOO_LARGE).open(&large).err().unwrap();
     let created = too_large();
-    Pool::options().capacity(16 << 20).segment_size(1 << 30).capacity(4 << 30).open(&large).unwrap();
+    plain().capacity(16 << 20).segment_size(1 << 30).capacity(4 << 30).open(&large).unwrap();
     let len = fs::metadata(&large).unwrap().len();
     let grown = too_large();
     // A growth that fails leaves the file as it was, also the growth of a damaged pool.
@@ -204,20 +210,20 @@ fn errors_say_what_was_not_allowed() {
     damaged[8192] ^= 1;
     damaged[8192 + 40] = 1;
     fs::write(&path, &damaged).unwrap();
-    let error = Pool::options().capacity(32 << 20).open(&path).err().unwrap();
+    let error = plain().capacity(32 << 20).open(&path).err().unwrap();
     assert!(matches!(error.kind, ErrorKind::Corrupt { at: 8192, .. }), "{error}");
     assert!(fs::read(&path).unwrap() == damaged);
     assert_eq!(std::mem::discriminant(&created.kind), std::mem::discriminant(&grown.kind), "{created}; {grown}");
     // A failing disk is not a full disk.
     for (errno, full) in [(libc::EIO, false), (libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EFBIG, true)] {
-        let error = Pool::options().create_on(Failing(Dram::zeroed(16 << 20), errno)).err().unwrap();
+        let error = plain().create_on(Failing(Dram::zeroed(16 << 20), errno)).err().unwrap();
         assert_eq!(matches!(error.kind, ErrorKind::OutOfSpace { .. }), full, "{error}");
         assert_eq!(matches!(error.kind, ErrorKind::Io { .. }), !full, "{error}");
     }
     // The superuser may read everything.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     if File::open(&path).is_err() {
-        let error = Pool::options().read_only(true).open(&path).err().unwrap();
+        let error = plain().read_only(true).open(&path).err().unwrap();
         assert!(
             matches!(error.kind, ErrorKind::Io { .. }) && error.to_string().contains("ermission denied"),
             "{error}"
@@ -258,7 +264,7 @@ const LEFT: &str = "BRISTLECONE_TEST_LEFT";
 #[test]
 fn leaves_a_pool_in_use() {
     let Some(path) = std::env::var_os(LEFT) else { return };
-    let pool = Pool::options().capacity(1 << 30).segment_size(16 << 10).open(path).unwrap();
+    let pool = plain().capacity(1 << 30).segment_size(16 << 10).open(path).unwrap();
     let tree: PTree = pool.tree("t").unwrap();
     tree.insert(1, 2).unwrap();
     // A value of zeros, for which a copy may leave out space.
@@ -277,7 +283,7 @@ fn a_full_disk_after_a_crash_is_no_signal() {
     tiny.fill();
     // The part behind the end of the table, which would be read, has no space, so it holds nothing.
     let get = |pool: Pool| pool.tree("t").unwrap().get(1);
-    let copy = |path: &Path| Pool::options().open_on(Mapped::open(path, Mapping::Copy).unwrap());
+    let copy = |path: &Path| plain().open_on(Mapped::open(path, Mapping::Copy).unwrap());
     assert_eq!(get(copy(&path).unwrap()), Some(2));
     assert!(!copy(&path).unwrap().stat().was_clean);
     assert_eq!(get(Pool::open(&path).unwrap()), Some(2));

@@ -9,6 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
+/// pool's file alone.
+fn plain() -> bristlecone::Options {
+    bristlecone::Pool::options().journal(bristlecone::Journal::None)
+}
+
 const POOL: &str = "BRISTLECONE_TEST_FORK_POOL";
 const KEYS: u64 = 500;
 
@@ -93,7 +99,7 @@ fn a_child_neither_unlocks_nor_closes_nor_writes() {
 #[test]
 #[ignore = "a part of a test"]
 fn forks_while_it_reads() {
-    let pool = Pool::options().read_only(true).open(pool_of_this_part()).unwrap();
+    let pool = plain().read_only(true).open(pool_of_this_part()).unwrap();
     let tree: PTree = pool.tree("tree").unwrap();
     let all = || tree.iter().eq((0..=KEYS).map(|key| (key, key)));
     assert!(all());
@@ -125,7 +131,7 @@ fn forks_while_it_reads() {
 #[ignore = "a part of a test"]
 fn forks_with_handles() {
     let path = pool_of_this_part();
-    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let pool = plain().capacity(64 << 20).open(&path).unwrap();
     let tree: PTree = pool.tree("tree").unwrap();
     let map: Map<u64, Vec<u8>> = pool.map("map").unwrap();
     let empty: Map<u64, Vec<u8>> = pool.map("empty").unwrap();
@@ -187,7 +193,7 @@ fn forks_with_handles() {
         refused(pool.backup(path.with_extension("backup")));
         assert_eq!(pool.snapshots().open, 0);
         // A pool that the child opens is its own.
-        let own = Pool::options().capacity(64 << 20).open(path.with_extension("own")).unwrap();
+        let own = plain().capacity(64 << 20).open(path.with_extension("own")).unwrap();
         own.tree("t").unwrap().insert(1, 2).unwrap();
         own.close().unwrap();
         assert!(matches!(Pool::open(&path), Err(Error { kind: ErrorKind::InUse, .. })));

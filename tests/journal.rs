@@ -16,6 +16,11 @@ fn with(path: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
+/// Options for a pool without a journal.
+fn plain() -> bristlecone::Options {
+    Pool::options().capacity(CAPACITY).journal(Journal::None)
+}
+
 fn open(path: &Path, journal: Journal) -> Pool {
     Pool::options().capacity(CAPACITY).journal(journal).open(path).unwrap()
 }
@@ -441,7 +446,7 @@ fn who_may_use_the_pool_may_use_its_files_and_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     for mode in [0o600, 0o640, 0o666] {
         let path = dir.path().join(format!("{mode:o}.pool"));
-        drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+        drop(plain().open(&path).unwrap());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         Pool::add_journal(&path).unwrap();
         let pool = open(&path, Journal::OnRequest);
@@ -479,7 +484,7 @@ fn options_of_a_journal_are_not_lost_on_mappings() {
     let options = Pool::options().journal(Journal::OnRequest);
     let refused = options.create_on(Dram::zeroed(CAPACITY)).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
-    drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+    drop(plain().open(&path).unwrap());
     let refused = options.open_on(Mapped::open(&path, Mapping::Write).unwrap()).unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::JournalThere { has: false }), "{refused}");
     Pool::add_journal(&path).unwrap();
@@ -521,7 +526,7 @@ fn what_is_left_of_a_ring_whose_creation_was_cut_is_no_ring() {
     // it.
     for (n, cut) in [0, 4096, len].into_iter().enumerate() {
         let path = dir.path().join(format!("{n}.pool"));
-        drop(Pool::options().capacity(CAPACITY).open(&path).unwrap());
+        drop(plain().open(&path).unwrap());
         Pool::add_journal(&path).unwrap();
         let ring = with(&path, ".ring");
         std::fs::File::create(&ring).unwrap().set_len(cut).unwrap();
@@ -790,7 +795,7 @@ fn a_ring_moves_between_memory_and_the_place_beside_the_pool() {
 fn a_pool_that_was_just_given_a_journal_needs_no_log() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pool");
-    let pool = Pool::options().capacity(CAPACITY).open(&path).unwrap();
+    let pool = plain().open(&path).unwrap();
     pool.tree("t").unwrap().insert(1, 1).unwrap();
     pool.close().unwrap();
     for remove in [false, true] {
@@ -866,7 +871,7 @@ fn a_pool_whose_journal_was_half_there_is_whole() {
 fn a_pool_that_was_killed_is_given_a_journal() {
     let dir = tempfile::tempdir().unwrap();
     let (path, killed) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
-    let pool = Pool::options().capacity(CAPACITY).open(&path).unwrap();
+    let pool = plain().open(&path).unwrap();
     pool.tree("t").unwrap().insert(1, 1).unwrap();
     std::fs::copy(&path, &killed).unwrap();
     drop(pool);
@@ -953,14 +958,13 @@ fn a_marker_without_a_mode_means_each() {
 fn an_open_gives_a_pool_its_journal_and_takes_none_away() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pool");
-    let none = || Pool::options().capacity(CAPACITY).journal(Journal::None);
-    let pool = none().open(&path).unwrap();
+    let pool = plain().open(&path).unwrap();
     assert_eq!(pool.durability(), Domain::Process);
     pool.tree("t").unwrap().extend((0..1000).map(|key| (key, key))).unwrap();
     drop(pool);
     // The pool was not closed in order, or it was; it has a tree.
     for closes in [false, true] {
-        let pool = none().open(&path).unwrap();
+        let pool = plain().open(&path).unwrap();
         if closes {
             pool.close().unwrap()
         } else {
@@ -975,7 +979,7 @@ fn an_open_gives_a_pool_its_journal_and_takes_none_away() {
         assert_eq!(pool.durability(), Domain::Journal);
         assert_eq!(pool.tree("t").unwrap().len(), 1000);
         pool.close().unwrap();
-        let refused = none().open(&path).unwrap_err();
+        let refused = plain().open(&path).unwrap_err();
         assert!(matches!(refused.kind, ErrorKind::JournalThere { has: true }), "{refused}");
         assert!(refused.to_string().contains("remove_journal"), "{refused}");
         let unsynced = Pool::options().sync(false).open(&path).unwrap_err();
@@ -983,7 +987,89 @@ fn an_open_gives_a_pool_its_journal_and_takes_none_away() {
         assert!(unsynced.to_string().contains("Journal::None"), "{unsynced}");
         Pool::remove_journal(&path).unwrap();
     }
-    none().sync(false).open(&path).unwrap().close().unwrap();
+    plain().sync(false).open(&path).unwrap().close().unwrap();
     let unsynced = Pool::options().journal(Journal::Each).sync(false).open(&path).unwrap_err();
     assert!(matches!(unsynced.kind, ErrorKind::InvalidOption { .. }), "{unsynced}");
+}
+
+/// A directory on a disk; `None` where there is none to be had.
+fn on_disk() -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let found = rustix::fs::statfs(dir.path()).unwrap().f_type;
+    (found != libc::TMPFS_MAGIC).then_some(dir)
+}
+
+#[test]
+fn a_new_pool_on_a_disk_has_a_journal() {
+    let Some(dir) = on_disk() else { return eprintln!("skipped: there is no disk") };
+    let path = dir.path().join("a.pool");
+    let pool = Pool::options().open(&path).unwrap();
+    assert_eq!(pool.journal().unwrap().mode, Journal::Every(Duration::from_millis(10)));
+    pool.tree("t").unwrap().insert(1, 2).unwrap();
+    // The machine goes down: the ring is lost with what it has.
+    pool.sync().unwrap();
+    let copied = dir.path().join("copy");
+    copy(&path, &copied);
+    let copied = Pool::options().recovery(Recovery::WithoutRing).open(&copied).unwrap();
+    assert_eq!(copied.tree("t").unwrap().get(1), Some(2));
+    // A backup is a file alone, and a pool that is there keeps what it has.
+    let backup = dir.path().join("backup");
+    pool.backup(&backup).unwrap();
+    assert!(!with(&backup, ".log").exists() && !with(&backup, ".ring").exists());
+    assert_eq!(Pool::open(&backup).unwrap().durability(), Domain::Process);
+    assert!(Pool::options().journal(Journal::default()).open(&backup).unwrap().journal().is_some());
+    let without = dir.path().join("without");
+    for options in [Pool::options().journal(Journal::None), Pool::options()] {
+        assert_eq!(options.open(&without).unwrap().durability(), Domain::Process);
+    }
+    assert!(!with(&without, ".log").exists());
+    let unsynced = Pool::options().sync(false).open(dir.path().join("c")).unwrap_err();
+    assert!(matches!(unsynced.kind, ErrorKind::InvalidOption { .. }), "{unsynced}");
+    assert!(!dir.path().join("c").exists());
+}
+
+#[test]
+fn a_new_pool_in_memory_has_none() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no shared memory") };
+    let path = dir.path().join("a.pool");
+    assert!(Pool::options().sync(false).open(&path).unwrap().journal().is_none());
+    assert!(!with(&path, ".log").exists());
+    drop(open(&path, Journal::OnRequest));
+    assert!(Pool::open(&path).unwrap().journal().is_some());
+}
+
+/// A file that the user may write in a directory that takes no other, as a file that is mounted into a container.
+#[test]
+fn a_pool_whose_directory_takes_no_log_is_refused() {
+    let Some(dir) = on_disk() else { return eprintln!("skipped: there is no disk") };
+    let path = dir.path().join("a.pool");
+    std::fs::File::create(&path).unwrap();
+    let set = |mode| {
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    // Permissions hold nobody back who is root: another user's thread does.
+    let open = |options: bristlecone::Options| {
+        set(0o555);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let opened = std::thread::scope(|scope| {
+            let open = || {
+                // SAFETY: it changes the user of this thread alone, which ends.
+                unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+                options.open(&path).map(drop)
+            };
+            scope.spawn(open).join().unwrap()
+        });
+        set(0o755);
+        opened
+    };
+    let parents_are_open = std::fs::metadata(dir.path()).is_ok();
+    assert!(parents_are_open);
+    let Err(refused) = open(Pool::options().capacity(CAPACITY)) else { panic!("it has no log") };
+    if matches!(refused.kind, ErrorKind::Io { .. }) {
+        return eprintln!("skipped: another user does not come here: {refused}");
+    }
+    assert!(matches!(refused.kind, ErrorKind::NoPlaceForLog { .. }), "{refused}");
+    assert!(refused.to_string().contains("Journal::None"), "{refused}");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "nothing is left");
+    open(Pool::options().capacity(CAPACITY).journal(Journal::None)).unwrap();
 }

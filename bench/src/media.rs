@@ -85,10 +85,10 @@ pub(crate) fn pool(site: &Site, scratch: &mut Scratch, capacity: u64) -> Outcome
     Ok(with(options, Some(capacity), site.journal).open(scratch.pool(POOL))?)
 }
 
-/// Options with a capacity and a journal, if they are said.
+/// Options with a capacity, if it is said, and this journal or none.
 pub(crate) fn with(options: Options, capacity: Option<u64>, journal: Option<Journal>) -> Options {
     let options = capacity.into_iter().fold(options, Options::capacity);
-    journal.into_iter().fold(options, Options::journal)
+    options.journal(journal.unwrap_or(Journal::None))
 }
 
 /// Opens NV-Store in this file, which is created if there is a `capacity`. It has four times as much space as a pool:

@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::plan::Plan;
 use crate::scratch::Scratch;
 use crate::worker::Subject;
-use bristlecone::Pool;
+use bristlecone::{Journal, Pool};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn fill<E: Held>(entry: E, args: &Args) -> Outcome {
     let Subject { path, capacity, .. } = &args.subject;
-    let (subject, _) = media::open::<E>(args.subject.contestant()?, path, Some(*capacity), Pool::options())?;
+    let (subject, _) =
+        media::open::<E>(args.subject.contestant()?, path, Some(*capacity), Pool::options().journal(Journal::None))?;
     let before = memory();
     let keys = Keys::new(args.seed);
     let (mut key, mut value) = (E::KeyBuffer::default(), E::ValueBuffer::default());

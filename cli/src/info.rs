@@ -68,7 +68,7 @@ fn advice(domain: Domain) -> &'static str {
         Domain::Process => {
             "Writes cost no flush. kill -9, a panic or an abort loses nothing that was acknowledged.\n\
              A crash of the operating system or a power failure may lose or damage the pool, unless it has a\n\
-             journal: `load --journal 10ms` makes one that has, `journal add` gives one to a pool."
+             journal, as a new pool on a disk has: `journal add` gives one to a pool."
         }
         Domain::Journal => {
             "kill -9, a panic or an abort loses nothing that was acknowledged. A crash of the operating system\n\

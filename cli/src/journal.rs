@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Give a pool a journal, with which it survives a loss of power, or take it away
 ///
-/// The pool must be closed. A new pool gets its journal from `load --journal`.
+/// The pool must be closed. A new pool on a disk has one, unless `load --journal none` makes it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

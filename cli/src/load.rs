@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     capacity: Option<u64>,
     /// Give the pool a journal, so that it survives a loss of power, too; and when to wait for the disk: each, request,
-    /// or a time, as in 10ms [default: as it did last]
+    /// or a time, as in 10ms [default: as it did last; a new pool on a disk: 10ms]
     ///
     /// each: every line is on the disk before the next one is read. 10ms: what was loaded 10 ms ago is on the disk.
     /// request: the lines are on the disk in the end. The pool remembers it. A pool that has a journal uses it in any
@@ -77,7 +77,8 @@ pub(crate) struct Args {
     /// Skip bad lines instead of stopping at the first one
     #[arg(long)]
     skip_bad: bool,
-    /// Print each key as soon as its line is durable (on the disk only with --journal each)
+    /// Print each key as soon as its line is durable (on the disk only with --journal
+    /// each)
     #[arg(long, conflicts_with = "json")]
     ack: bool,
     /// Print the figures as one JSON object
@@ -284,8 +285,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     if !args.place.pool.exists() {
         args.kind(None)?;
     }
-    if args.ring.is_some() && args.journal.is_none() && !args.place.pool.exists() {
-        return Err(Usage("--ring is for a pool with a journal: --journal gives a new pool one".to_owned()).into());
+    if args.ring.is_some() && args.journal == Some(Journal::None) {
+        return Err(Usage("--ring is for a pool with a journal".to_owned()).into());
     }
     let pool = args.pool()?;
     if args.ring.is_some() && pool.journal().is_none() {

@@ -24,6 +24,10 @@ fn advised(kind: &ErrorKind) -> Option<String> {
         ErrorKind::JournalThere { has: true } => {
             "the pool has a journal; `bristlecone journal remove POOL` takes it away".to_owned()
         }
+        ErrorKind::NoPlaceForLog { path, source } => format!(
+            "the pool would have a journal, and its log, {path}, cannot be made: {source}; give the pool a directory that takes new files, or \
+             make it without a journal (load --journal none)"
+        ),
         ErrorKind::DiskFailed => {
             "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
              `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the disk, \

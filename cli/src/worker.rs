@@ -3,7 +3,7 @@
 use crate::out::Outcome;
 use crate::parse;
 use crate::pipe::{Job, Worker};
-use bristlecone::{Journal, Options, PTree, Pool};
+use bristlecone::{Journal, PTree, Pool};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub(crate) struct Args {
     pub(crate) pool: PathBuf,
     #[arg(long)]
     pub(crate) capacity: u64,
-    /// Give the pool a journal
+    /// The journal of the pool, or none
     #[arg(long, value_parser = parse::journal)]
-    pub(crate) journal: Option<Journal>,
+    pub(crate) journal: Journal,
     /// Sync the pool after every so many keys, before they are acknowledged
     #[arg(long, default_value_t = 0)]
     pub(crate) sync_every: u64,
@@ -42,18 +42,15 @@ impl Args {
     /// Starts a process with these arguments.
     pub(crate) fn start(&self) -> Outcome<Worker> {
         let mut args = vec![self.pool.clone().into_os_string(), "--capacity".into(), self.capacity.to_string().into()];
-        if let Some(journal) = self.journal {
-            args.extend(["--journal".into(), parse::journal_name(journal).into()]);
-            args.extend(["--sync-every".into(), self.sync_every.to_string().into()]);
-        }
+        args.extend(["--journal".into(), parse::journal_name(self.journal).into()]);
+        args.extend(["--sync-every".into(), self.sync_every.to_string().into()]);
         Worker::start(args, self.job)
     }
 
     /// Opens the pool that the process has left, and looks up a key.
     pub(crate) fn reopen(&self, key: u64) -> Outcome<Reopened> {
         let start = Instant::now();
-        let options = Pool::options().create(false);
-        let pool = self.journal.into_iter().fold(options, Options::journal).open(&self.pool)?;
+        let pool = Pool::options().create(false).journal(self.journal).open(&self.pool)?;
         let tree: PTree = pool.tree(TREE)?;
         let value = tree.get(key);
         Ok(Reopened { pool, tree, value, took: start.elapsed() })
@@ -66,8 +63,7 @@ pub(crate) fn capacity(keys: u64) -> u64 {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let options = Pool::options().capacity(args.capacity);
-    let pool = args.journal.into_iter().fold(options, Options::journal).open(&args.pool)?;
+    let pool = Pool::options().capacity(args.capacity).journal(args.journal).open(&args.pool)?;
     let tree: PTree = pool.tree(TREE)?;
     args.job.fill(|key, value, place| {
         tree.insert(key, value)?;

@@ -140,6 +140,11 @@ impl Mapped {
         }
     }
 
+    /// Whether a loss of power takes back what was not synced, and leaves the file: so a journal is of use.
+    pub(crate) fn is_lost_with_power(&self) -> bool {
+        self.domain == Domain::Process && self.detected == Domain::Process && system::is_on_disk(&self.file)
+    }
+
     /// Whether dropping this removes the file, because its creation is not complete.
     pub(crate) fn is_new(&self) -> bool {
         self.remains.as_ref().is_some_and(Remains::are_removed)

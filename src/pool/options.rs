@@ -182,8 +182,11 @@ impl Options {
     /// last [sync](Pool::sync), which `journal` says when to make. The pool remembers it: opens that say nothing wait
     /// for the disk as it said last.
     ///
-    /// With this, a new pool gets a journal, and so does one that is there and has none; [`Pool::remove_journal`] takes
-    /// it away again. Both leave the pool complete, with a journal or without, also if the machine goes down meanwhile.
+    /// By default, a new pool has a journal, [`Journal::default`], where it would be lost with the power: on Linux, on a
+    /// file system that is neither in memory (tmpfs, ramfs) nor persistent memory. Pools that are there keep what they
+    /// have. A change then costs a copy of its lines; `Journal::Each`, which waits for the disk, is for ledgers. With
+    /// this option, a new pool gets a journal anywhere, and so does one that is there and has none;
+    /// [`Pool::remove_journal`] takes it away again. Both leave the pool complete, with a journal or without, also if the machine goes down meanwhile.
     /// As long as a pool has none, what is changed while it is open survives the process only. [`Journal::None`] is for
     /// a pool without: one that has a journal is refused with [`ErrorKind::JournalThere`].
     ///
@@ -243,7 +246,7 @@ impl Options {
     }
 
     /// For a new pool with a journal: the bytes that frames may take in its log at first, a multiple of 4096 from 64
-    /// KiB on. For tests, which want more checkpoints than the default leaves room for.
+    /// KiB on. For tests.
     #[doc(hidden)]
     pub fn log_size(mut self, bytes: u64) -> Self {
         self.log = bytes;
@@ -315,7 +318,7 @@ impl Options {
     ///   [`ErrorKind::RingUncertain`]: the pool has a journal and was not closed in order, and its log or its ring is
     ///   missing, damaged, or another pool's. What is there is left as it is; see [`recovery`](Self::recovery).
     /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should
-    ///   be.
+    ///   be; [`ErrorKind::NoPlaceForLog`]: the log cannot be beside the pool, so the pool needs [`Journal::None`].
     /// - [`ErrorKind::JournalThere`]: [`Journal::None`] was asked for, and the pool has a journal.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes; or a pool with a journal
     ///   cannot leave out [`sync`](Self::sync).
@@ -406,15 +409,22 @@ impl Options {
     fn create_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
         self.geometry()?;
         let reach = self.reach(path);
-        let medium = match Mapped::conceive(path, (HEADER, reach), self.asked().is_none(), BIRTH, Superblock::is_unborn)
-        {
+        let stays_without =
+            self.wanted.mode == Some(Journal::None) || self.domain.is_some_and(|domain| domain != Domain::Process);
+        let medium = match Mapped::conceive(path, (HEADER, reach), stays_without, BIRTH, Superblock::is_unborn) {
             // The path has other content by now: another process completed a pool.
             Err(fault) if matches!(fault.kind(), ErrorKind::NotAPool { .. }) => return Ok(None),
             medium => self.taken(medium?),
         };
-        let pool = self.create_in(medium, true)?;
+        let by_default = || if medium.is_lost_with_power() { Journal::default() } else { Journal::None };
+        let mode = self.wanted.mode.unwrap_or_else(by_default);
+        let options = Self { wanted: Wanted { mode: Some(mode), ..self.wanted }, ..self.clone() };
+        if mode != Journal::None {
+            options.wanted.fits_a_journal()?;
+        }
+        let pool = options.create_in(medium, true)?;
         // If what follows fails, nothing is left of the pool.
-        if let Some(mode) = self.asked() {
+        if mode != Journal::None {
             journal::add(pool, path, mode, self.log)?;
             return Ok(None);
         }

@@ -103,8 +103,8 @@ impl<M: Medium> Pool<M> {
     /// that is open is not consistent.
     ///
     /// The copy has no [journal](crate::Options::journal), even if this pool has one. To give it one where it is
-    /// restored, move or remove the old log first, the pool's path with `.log` at its end, and call
-    /// [`add_journal`](Pool::add_journal).
+    /// restored, move or remove the old log first, the pool's path with `.log` at its end, and open
+    /// it with [`Options::journal`](crate::Options::journal), or call [`add_journal`](Pool::add_journal).
     ///
     /// The copy of a damaged pool has what can be read; [check](Self::check) the pool first if in doubt.
     ///

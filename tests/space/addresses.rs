@@ -45,7 +45,7 @@ fn fill(pool: &Pool, bytes: u64) {
 #[test]
 fn does_a_step() {
     let Some((path, step)) = child() else { return };
-    let options = Pool::options().sync(false);
+    let options = crate::plain().sync(false);
     let mut heap = Vec::<u8>::new();
     match step.as_str() {
         "a thousand" => {
@@ -101,8 +101,7 @@ fn does_a_step() {
             let read = options.read_only(true).open(path.join("a.pool")).unwrap();
             assert!(addresses() - before < 32 * MIB, "{}", addresses() - before);
             drop(read);
-            let pool =
-                Pool::options().journal(Journal::OnRequest).addresses(1 << 40).open(path.join("b.pool")).unwrap();
+            let pool = crate::plain().journal(Journal::OnRequest).addresses(1 << 40).open(path.join("b.pool")).unwrap();
             fill(&pool, MIB);
             assert!(addresses() - before >= 1 << 40);
         }

@@ -44,7 +44,7 @@ impl Case {
     }
 
     fn options(&self) -> Options {
-        Pool::options().capacity(self.capacity)
+        crate::plain().capacity(self.capacity)
     }
 
     fn open(&mut self) {
@@ -228,7 +228,7 @@ fn two_trees_take_turns() {
 #[test]
 fn what_one_tree_gave_back_another_gets() {
     let scratch = Scratch::in_memory();
-    let pool = Pool::options().capacity(16 * MIB).open(scratch.path("a.pool")).unwrap();
+    let pool = crate::plain().capacity(16 * MIB).open(scratch.path("a.pool")).unwrap();
     let [one, other]: [Values; 2] = ["one", "other"].map(|name| pool.map(name).unwrap());
     let words: bristlecone::PTree = pool.tree("words").unwrap();
     let mut random = Random::new(3);

@@ -29,7 +29,7 @@ fn clean(report: &Report) {
 #[test]
 fn little_more_is_used_than_what_is_alive() {
     let scratch = Scratch::in_memory();
-    let pool = Pool::options().open(scratch.path("a.pool")).unwrap();
+    let pool = crate::plain().open(scratch.path("a.pool")).unwrap();
     let words: PTree = pool.tree("words").unwrap();
     let map: Values = pool.map("records").unwrap();
     let texts: Map<String, Vec<u8>> = pool.map("texts").unwrap();
@@ -116,7 +116,7 @@ fn filled(pool: &Pool, name: &str, count: u64, len: u64) -> Values {
 fn closed_trees_are_opened_and_others_are_listed() {
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     let map = filled(&pool, "map", 40_000, 100);
     thin(&map, 40_000, 8);
     let texts: Map<String, u64> = pool.map("texts").unwrap();
@@ -144,7 +144,7 @@ fn closed_trees_are_opened_and_others_are_listed() {
 fn busy(index: IndexKind, texts: bool) {
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().capacity(256 * MIB).open(&path).unwrap();
+    let pool = crate::plain().capacity(256 * MIB).open(&path).unwrap();
     let (words, map, other): (PTree, Values, Map<String, Vec<u8>>) =
         (pool.tree_with("words", index).unwrap(), pool.map("map").unwrap(), pool.map("texts").unwrap());
     let count = 20_000;
@@ -234,7 +234,7 @@ fn others_go_on_while_a_pool_is_compacted() {
 #[test]
 fn a_process_that_is_killed_in_it_loses_nothing() {
     if let Some((path, step)) = super::child() {
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = crate::plain().open(&path).unwrap();
         let map: Values = pool.map("map").unwrap();
         let texts: Map<String, u64> = pool.map("texts").unwrap();
         thread::spawn(move || {
@@ -261,7 +261,7 @@ fn a_process_that_is_killed_in_it_loses_nothing() {
     let path = scratch.path("a.pool");
     let (count, test) = (30_000, "compact::a_process_that_is_killed_in_it_loses_nothing");
     {
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = crate::plain().open(&path).unwrap();
         let map = filled(&pool, "map", count, 60);
         thin(&map, count, 8);
         let texts: Map<String, u64> = pool.map("texts").unwrap();
@@ -273,7 +273,7 @@ fn a_process_that_is_killed_in_it_loses_nothing() {
     let mut random = Random::new(9);
     for _ in 0..super::part_of(8) {
         super::run_apart(test, &path, &(3000 + random.below(120_000)).to_string());
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = crate::plain().open(&path).unwrap();
         let map: Values = pool.map("map").unwrap();
         let texts: Map<String, u64> = pool.map("texts").unwrap();
         [map.check(), texts.check()].iter().for_each(clean);
@@ -288,7 +288,7 @@ fn a_process_that_is_killed_in_it_loses_nothing() {
 #[test]
 fn what_others_may_still_read_stays() {
     let scratch = Scratch::in_memory();
-    let pool = Pool::options().open(scratch.path("a.pool")).unwrap();
+    let pool = crate::plain().open(scratch.path("a.pool")).unwrap();
     let map = filled(&pool, "map", 30_000, 80);
     thin(&map, 30_000, 8);
     let snapshot = pool.snapshot();
@@ -316,7 +316,7 @@ fn what_others_may_still_read_stays() {
 #[test]
 fn a_full_pool_is_compacted() {
     let scratch = Scratch::in_memory();
-    let pool = Pool::options().capacity(16 * MIB).open(scratch.path("a.pool")).unwrap();
+    let pool = crate::plain().capacity(16 * MIB).open(scratch.path("a.pool")).unwrap();
     let map: Values = pool.map("map").unwrap();
     let count = (0..).find(|&key| map.insert(key, &value(key, 200)).is_err()).unwrap();
     thin(&map, count, 16);
@@ -337,7 +337,7 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
     for journal in [None, Some(bristlecone::Journal::OnRequest)] {
         let scratch = Scratch::on_disk();
         let path = scratch.path("a.pool");
-        let mut options = Pool::options().capacity(256 * MIB);
+        let mut options = crate::plain().capacity(256 * MIB);
         if let Some(journal) = journal {
             options = options.journal(journal);
         }
@@ -389,7 +389,7 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
 #[test]
 fn the_file_is_not_cut_under_a_check() {
     let scratch = Scratch::in_memory();
-    let pool = Pool::options().open(scratch.path("a.pool")).unwrap();
+    let pool = crate::plain().open(scratch.path("a.pool")).unwrap();
     let stop = AtomicBool::new(false);
     let (checks, cuts) = thread::scope(|threads| {
         let checks = threads.spawn(|| {

@@ -16,7 +16,7 @@ type Numbers = Map<u64, Vec<u8>, OneLine, Dram>;
 type Texts = Map<String, Vec<u8>, ByteLeaf, Dram>;
 
 fn options() -> Options {
-    Pool::options().segment_size(SEGMENT)
+    crate::plain().segment_size(SEGMENT)
 }
 
 fn grow(pool: &Pool<Dram>, tree: u64, from: u64) {
@@ -170,7 +170,7 @@ fn a_wrong_table_is_an_error_or_a_pool_that_works() {
 /// time.
 #[test]
 fn a_damaged_key_ends_compacting() {
-    let pool = Pool::options().create_on(Dram::zeroed(64 << 20)).unwrap();
+    let pool = crate::plain().create_on(Dram::zeroed(64 << 20)).unwrap();
     let map: Texts = pool.map("t").unwrap();
     let key = |i: u64| format!("key {i:03}");
     (0..36).for_each(|i| assert!(!map.insert(&key(i), &vec![i as u8; 300_000]).unwrap()));
@@ -180,7 +180,7 @@ fn a_damaged_key_ends_compacting() {
     let (mut words, wanted) = (pool.medium().words(), u64::from_ne_bytes(*b"\x07key 018"));
     *words.iter_mut().find(|word| **word == wanted).unwrap() = u64::from_ne_bytes(*b"\x07kez 018");
     // Closed in order, the tree opens without a look at its leaves.
-    let pool = Pool::options().open_on(Dram::from_words(words)).unwrap();
+    let pool = crate::plain().open_on(Dram::from_words(words)).unwrap();
     let map: Texts = pool.map("t").unwrap();
     let (send, ended) = mpsc::channel();
     std::thread::spawn(move || send.send(map.compact().map_err(|error| error.to_string())));
@@ -196,7 +196,7 @@ fn segments_without_a_block_are_compacted_without_a_panic() {
     let mut shortened = 0;
     for seed in 0..cases {
         let mut random = Random::new(seed);
-        let options = Pool::options().segment_size(SIZE);
+        let options = crate::plain().segment_size(SIZE);
         let medium = Arc::new(Dram::zeroed(16 << 20));
         let pool = options.create_on(Arc::clone(&medium)).unwrap();
         let map: Map<u64, Vec<u8>, OneLine, Arc<Dram>> = pool.map("t").unwrap();

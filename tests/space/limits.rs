@@ -36,7 +36,7 @@ fn does_a_step() {
     match step.as_str() {
         "few addresses" => {
             limit_addresses(768 * MIB);
-            let options = Pool::options().capacity(1 << 30).sync(false);
+            let options = crate::plain().capacity(1 << 30).sync(false);
             let pool = options.open(&path).unwrap();
             let map: Values = pool.map("m").unwrap();
             // More than there are addresses for.
@@ -62,7 +62,7 @@ fn does_a_step() {
         }
         "large" | "large journal" => {
             let before = greatest_private_mapping();
-            let mut options = Pool::options().capacity(1 << 40);
+            let mut options = crate::plain().capacity(1 << 40);
             if step == "large journal" {
                 options = options.journal(Journal::OnRequest);
             }
@@ -78,7 +78,7 @@ fn does_a_step() {
             }
         }
         "open and stay" => {
-            let pool = Pool::options().open(&path).unwrap();
+            let pool = crate::plain().open(&path).unwrap();
             let tree: PTree = pool.tree("t").unwrap();
             (0..1000).for_each(|i| assert!(tree.insert(i, i).is_ok()));
             std::process::exit(0);
@@ -114,12 +114,12 @@ fn a_large_capacity_reserves_no_memory() {
 fn a_capacity_below_what_is_used_changes_nothing() {
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().capacity(64 * MIB).open(&path).unwrap();
+    let pool = crate::plain().capacity(64 * MIB).open(&path).unwrap();
     let map: Values = pool.map("m").unwrap();
     (0..300).for_each(|key| assert!(!map.insert(key, &value(key, 100_000)).unwrap()));
     drop(map);
     pool.close().unwrap();
-    let pool = Pool::options().capacity(1 << 20).open(&path).unwrap();
+    let pool = crate::plain().capacity(1 << 20).open(&path).unwrap();
     assert_eq!(pool.stat().capacity, 64 * MIB);
     let map: Values = pool.map("m").unwrap();
     (0..300).for_each(|key| assert_eq!(map.get(key).unwrap().unwrap(), value(key, 100_000)));
@@ -136,7 +136,7 @@ fn a_capacity_below_what_is_used_changes_nothing() {
     drop(map);
     drop(pool);
     // More is granted at the next open.
-    let pool = Pool::options().capacity(80 * MIB).open(&path).unwrap();
+    let pool = crate::plain().capacity(80 * MIB).open(&path).unwrap();
     let map: Values = pool.map("m").unwrap();
     assert_eq!(map.len(), more);
     map.insert(more, &value(more, 100_000)).unwrap();
@@ -176,7 +176,7 @@ impl Drop for Tiny {
 fn a_full_disk_is_an_error_and_what_is_removed_is_free_again() {
     let Some(tiny) = Tiny::mount() else { return };
     let path = tiny.0.path("a.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     let maps: [Values; 2] = ["a", "b"].map(|name| pool.map(name).unwrap());
     for round in 0..6 {
         let len = [100, 3000, 20_000, 700_000][round % 4];

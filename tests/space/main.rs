@@ -19,6 +19,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+/// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
+/// pool's file alone.
+fn plain() -> bristlecone::Options {
+    bristlecone::Pool::options().journal(bristlecone::Journal::None)
+}
+
 const MIB: u64 = 1 << 20;
 
 /// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its

@@ -65,7 +65,7 @@ fn does_a_step() {
     let Some((path, step)) = child() else { return };
     let [kind, keys, trees, when] = step.split('/').collect::<Vec<_>>().try_into().unwrap();
     let (keys, trees) = (keys.parse::<u64>().unwrap(), trees.parse::<u64>().unwrap());
-    let pool = Pool::options().capacity(32 << 30).sync(false).open(&path).unwrap();
+    let pool = crate::plain().capacity(32 << 30).sync(false).open(&path).unwrap();
     let mut open = Vec::with_capacity(trees as usize);
     let before = resident();
     for number in 0..trees {

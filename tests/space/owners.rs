@@ -128,7 +128,7 @@ tree!(Texts, text, String::as_str, |key: &String| number(key));
 const KEYS: u64 = 300;
 
 fn options() -> Options {
-    Pool::options().segment_size(4096).snapshot_memory(4 << 20)
+    crate::plain().segment_size(4096).snapshot_memory(4 << 20)
 }
 
 fn trees(pool: &Pool<Dram>) -> Vec<Box<dyn Tree>> {

@@ -20,7 +20,7 @@ fn places() -> impl Iterator<Item = (&'static str, Scratch)> {
 fn a_small_pool_takes_little() {
     for (place, scratch) in places() {
         let path = scratch.path("a.pool");
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = crate::plain().open(&path).unwrap();
         let first: PTree = pool.tree("first").unwrap();
         let one = taken(&path);
         assert!(one <= 256 << 10, "{place}: {one}");
@@ -52,7 +52,7 @@ fn an_emptied_tree_takes_a_page_and_another_one_when_it_is_closed() {
     const PAGE: u64 = 4096;
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     let takes = |pool: &Pool, bytes: u64, what: &str| assert_eq!((used(pool), taken(&path)), (bytes, bytes), "{what}");
     takes(&pool, HEADER, "no tree");
     let map: Values = pool.map("m").unwrap();
@@ -77,7 +77,7 @@ fn small_values_take_little_more_than_themselves() {
     for (place, scratch) in places() {
         for random in [false, true] {
             let path = scratch.path(&format!("{random}.pool"));
-            let pool = Pool::options().sync(false).open(&path).unwrap();
+            let pool = crate::plain().sync(false).open(&path).unwrap();
             let key = |i: u64| if random { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { i };
             let mut last = taken(&path);
             let mut step = |what: &str| {
@@ -107,7 +107,7 @@ fn small_values_take_little_more_than_themselves() {
 fn a_close_record_of_a_small_tree_takes_a_page() {
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     let map: Values = pool.map("m").unwrap();
     map.insert(1, b"one").unwrap();
     map.insert(2, b"two").unwrap();
@@ -130,7 +130,7 @@ fn a_close_record_of_a_small_tree_takes_a_page() {
 fn what_is_given_up_goes_back_to_the_file_system() {
     for (place, scratch) in places() {
         let path = scratch.path("a.pool");
-        let open = || Pool::options().sync(false).open(&path).unwrap();
+        let open = || crate::plain().sync(false).open(&path).unwrap();
         let fill = |pool: &Pool, name: &str| {
             let map: Values = pool.map(name).unwrap();
             (0..20).for_each(|i| assert!(!map.insert(i, &value(i, 700_000)).unwrap()));
@@ -174,7 +174,7 @@ fn what_is_given_up_goes_back_to_the_file_system() {
         crash(&path, &copy);
         drop(map);
         drop(pool);
-        let pool = Pool::options().sync(false).open(&copy).unwrap();
+        let pool = crate::plain().sync(false).open(&copy).unwrap();
         let map: Values = pool.map("killed").unwrap();
         assert_eq!(map.len(), 0);
         drop(map);
@@ -192,7 +192,7 @@ fn a_thousand_trees_have_one_pool() {
     let copy = scratch.path("copy.pool");
     let name = |i: u64| format!("tree number {i}");
     let begin = Instant::now();
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     for i in 0..TREES {
         pool.tree(&name(i)).unwrap().insert(i, i + 1).unwrap();
     }
@@ -263,7 +263,7 @@ fn a_file_in_memory_is_asked_once_for_what_has_no_holes() {
     const PAGE: usize = 4096;
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let options = Pool::options().segment_size(64 << 10).sync(false);
+    let options = crate::plain().segment_size(64 << 10).sync(false);
     let pool = options.open(&path).unwrap();
     for i in 0..TREES {
         pool.tree(&i.to_string()).unwrap().insert(i, i + 1).unwrap();
@@ -306,7 +306,7 @@ fn a_file_in_memory_is_asked_once_for_what_has_no_holes() {
 fn churn(rounds: u64, live: u64, lens: &dyn Fn(&mut Random, u64) -> u64) -> f64 {
     let scratch = Scratch::in_memory();
     let path = scratch.path("a.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = crate::plain().open(&path).unwrap();
     let map: Values = pool.map("m").unwrap();
     let empty = used(&pool);
     let mut random = Random::new(rounds);

@@ -39,3 +39,9 @@ fn long() -> bool {
 fn part_of(all: u64) -> u64 {
     if long() { all } else { all / 5 }
 }
+
+/// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
+/// pool's file alone.
+fn plain() -> bristlecone::Options {
+    bristlecone::Pool::options().journal(bristlecone::Journal::None)
+}

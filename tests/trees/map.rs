@@ -18,7 +18,7 @@ use std::thread;
 type Small<K, V> = Map<K, V, Circular<4>, Any>;
 
 fn options() -> Options {
-    Pool::options().segment_size(4096)
+    crate::plain().segment_size(4096)
 }
 
 fn pool() -> Pool<Any> {
@@ -295,7 +295,7 @@ fn lengths() -> Vec<usize> {
 fn records_of_every_length_come_back() {
     let sizes = [4096, 2 << 20];
     for segment in sizes {
-        let options = Pool::options().segment_size(segment);
+        let options = crate::plain().segment_size(segment);
         let pool = options.create_on(zeroed(96 << 20)).unwrap();
         let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
         let lengths = lengths();
@@ -610,7 +610,7 @@ fn a_record_is_read_whole_while_it_is_replaced() {
 fn maps_outlive_their_pool_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("maps.pool");
-    let open = || Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let open = || crate::plain().capacity(64 << 20).open(&path).unwrap();
     let pool = open();
     let texts: Map<char, Vec<u8>> = pool.map("texts").unwrap();
     let flags: Map<i16, bool> = pool.map("flags").unwrap();

@@ -15,7 +15,7 @@ type Any = Arc<dyn Medium>;
 type Entry = (u64, u64);
 
 fn options() -> bristlecone::Options {
-    Pool::options().segment_size(4096)
+    crate::plain().segment_size(4096)
 }
 
 fn new_pool() -> Pool<Any> {
@@ -1159,11 +1159,11 @@ fn an_iterator_that_goes_on_after_its_end_is_not_asked() {
 fn who_only_reads_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
-    let pool = Pool::options().capacity(64 << 20).open(&path).unwrap();
+    let pool = crate::plain().capacity(64 << 20).open(&path).unwrap();
     pool.map::<String, Vec<u8>>("texts").unwrap().insert("a", b"1").unwrap();
     pool.tree("words").unwrap().insert(1, 1).unwrap();
     pool.close().unwrap();
-    let pool = Pool::options().read_only(true).open(&path).unwrap();
+    let pool = crate::plain().read_only(true).open(&path).unwrap();
     let (texts, words) = (pool.map::<String, Vec<u8>>("texts").unwrap(), pool.tree("words").unwrap());
     fn refused<T: std::fmt::Debug>(result: Result<T>) {
         assert!(matches!(result.unwrap_err().kind, ErrorKind::ReadOnly { .. }));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn pool() -> Pool<Any> {
-    Pool::options().segment_size(64 << 10).create_on(zeroed(16 << 20)).unwrap()
+    crate::plain().segment_size(64 << 10).create_on(zeroed(16 << 20)).unwrap()
 }
 
 fn names<M: bristlecone::medium::Medium>(pool: &Pool<M>) -> Vec<String> {
@@ -55,7 +55,7 @@ fn trees_of_all_kinds_change_names_together_with_entries() {
     })
     .unwrap();
     assert_eq!(names(&pool), ["map", "ring"]);
-    let again = Pool::options().segment_size(64 << 10).open_on(holding(words_of(pool.medium()))).unwrap();
+    let again = crate::plain().segment_size(64 << 10).open_on(holding(words_of(pool.medium()))).unwrap();
     assert_eq!(names(&again), ["map", "ring"]);
     assert_eq!(again.tree("map").unwrap().get(1), Some(1));
     assert_eq!(again.tree_of::<CircTree>("ring").unwrap().get(1), Some(10));
@@ -143,7 +143,7 @@ fn names_that_follow_from_what_was_read_are_there() {
 
 #[test]
 fn lines_and_fences() {
-    let options = Pool::options().segment_size(64 << 10);
+    let options = crate::plain().segment_size(64 << 10);
     let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
     let pool = options.create_on(Arc::clone(&counted) as Any).unwrap();
     ["a", "b"].iter().for_each(|name| drop(pool.tree(name).unwrap()));
@@ -172,7 +172,7 @@ fn lines_and_fences() {
 #[cfg_attr(miri, ignore = "files")]
 fn names_and_entries_change_at_one_instant() {
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::options().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
+    let pool = crate::plain().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
     let trees: [PTree; 3] = ["0", "1", "2"].map(|name| pool.tree(name).unwrap());
     for (tree, number) in trees.iter().zip(0..) {
         tree.insert(0, number).unwrap();

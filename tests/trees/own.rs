@@ -71,7 +71,7 @@ impl Key for Order {
 }
 
 fn options() -> Options {
-    Pool::options().segment_size(4096)
+    crate::plain().segment_size(4096)
 }
 
 fn pool() -> Pool<Any> {

@@ -27,7 +27,7 @@ struct Flat {
 
 fn pool() -> (tempfile::TempDir, Pool) {
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a")).unwrap();
+    let pool = crate::plain().capacity(64 << 20).open(dir.path().join("a")).unwrap();
     (dir, pool)
 }
 

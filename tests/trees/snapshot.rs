@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn options() -> Options {
-    Pool::options().segment_size(16 << 10)
+    crate::plain().segment_size(16 << 10)
 }
 
 fn pool() -> Pool<Any> {
@@ -405,7 +405,7 @@ fn every_snapshot_is_of_one_instant() {
 fn a_backup_is_of_one_instant() {
     const KEYS: u64 = 3000;
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::options().capacity(64 << 20).open(dir.path().join("a.pool")).unwrap();
+    let pool = crate::plain().capacity(64 << 20).open(dir.path().join("a.pool")).unwrap();
     let accounts = pool.tree("accounts").unwrap();
     let names: Map<String, String> = pool.map("names").unwrap();
     for key in 0..KEYS {
@@ -469,7 +469,7 @@ fn a_backup_is_of_one_instant() {
 #[cfg_attr(miri, ignore = "files")]
 fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::options().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
+    let pool = crate::plain().capacity(64 << 20).open(dir.path().join("pool")).unwrap();
     let stays: PTree = pool.tree("stays").unwrap();
     stays.bulk_load((0..1000).map(|key| (key, key))).unwrap();
     let (pool, stop) = (&pool, &AtomicBool::new(false));
@@ -495,7 +495,7 @@ fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
         for i in 0..100 {
             let path = dir.path().join(format!("copy {i}"));
             let told = pool.backup(&path).unwrap();
-            let copy = Pool::options().read_only(true).open(&path).unwrap();
+            let copy = crate::plain().read_only(true).open(&path).unwrap();
             let (trees, report) = (copy.trees().unwrap(), copy.check().unwrap());
             assert_eq!((trees.len() as u64, report.entries), (told.trees, told.entries));
             assert!(trees.iter().any(|tree| tree.name == "stays") && report.entries >= 1000);
@@ -508,7 +508,7 @@ fn a_backup_has_all_trees_of_its_instant_while_others_come_and_go() {
 #[cfg_attr(miri, ignore)]
 fn a_pool_that_is_full_can_be_backed_up() {
     let dir = tempfile::tempdir().unwrap();
-    let pool = Pool::options().capacity(16 << 20).open(dir.path().join("pool")).unwrap();
+    let pool = crate::plain().capacity(16 << 20).open(dir.path().join("pool")).unwrap();
     let loaded = |i: u64| {
         let tree: PTree = pool.tree(&i.to_string()).ok()?;
         tree.bulk_load((0..10_000).map(|key| (key, key))).ok().map(|_| tree)

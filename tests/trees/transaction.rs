@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn pool() -> Pool<Any> {
-    Pool::options().segment_size(64 << 10).create_on(zeroed(16 << 20)).unwrap()
+    crate::plain().segment_size(64 << 10).create_on(zeroed(16 << 20)).unwrap()
 }
 
 type Tree = PTree<OneLine, Any>;
@@ -278,7 +278,7 @@ fn ranges_show_what_was_written() {
 #[test]
 fn lines_and_fences() {
     let counted = Arc::new(Counted::new(Dram::zeroed(16 << 20)));
-    let options = Pool::options().segment_size(64 << 10);
+    let options = crate::plain().segment_size(64 << 10);
     let pool = options.create_on(Arc::clone(&counted) as Any).unwrap();
     let (a, b) = (pool.tree("a").unwrap(), pool.tree("b").unwrap());
     let map = pool.map::<u64, String>("m").unwrap();
@@ -395,7 +395,7 @@ fn a_transaction_that_never_ends_takes_no_space_for_ever() {
     let path = dir.path().join("a.pool");
     let mut available = Vec::new();
     for round in 0..4u8 {
-        let pool = Pool::options().capacity(8 << 20).segment_size(64 << 10).open(&path).unwrap();
+        let pool = crate::plain().capacity(8 << 20).segment_size(64 << 10).open(&path).unwrap();
         let map: Map<String, Vec<u8>> = pool.map("m").unwrap();
         map.insert("long", &[round; 100_000]).unwrap();
         map.insert("short", &[round; 100]).unwrap();
@@ -413,7 +413,7 @@ fn a_transaction_that_never_ends_takes_no_space_for_ever() {
         }
         drop(map);
         pool.close().unwrap();
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = crate::plain().open(&path).unwrap();
         assert!(pool.check().unwrap().violations.is_empty());
         available.push(pool.stat().available);
     }
@@ -456,7 +456,7 @@ fn batches_in_small_pools() {
     let mut refused = 0;
     for seed in 1..40u64 {
         let len = (26 + seed) << 10;
-        let options = Pool::options().segment_size(1024);
+        let options = crate::plain().segment_size(1024);
         let mut pool = options.create_on(zeroed(len)).unwrap();
         let mut model = BTreeMap::new();
         let mut random = seed;

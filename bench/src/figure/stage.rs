@@ -9,8 +9,8 @@ use crate::media;
 use crate::ordered_map::OrderedMap;
 use crate::out::Outcome;
 use crate::scratch::Scratch;
-use bristlecone::Pool;
 use bristlecone::medium::{Mapped, Mapping};
+use bristlecone::{Journal, Pool};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Stage {
         // A pool that is created on a medium reads all of it, to check that it is zero; one that is created at a path
         // need not. Twice the usual space: some trees copy whole leaves, others let them grow, and a figure may insert
         // twice.
-        Pool::options().capacity(media::capacity(n, Kind::Words) * 2).open(&path)?.close()?;
+        Pool::options().capacity(media::capacity(n, Kind::Words) * 2).journal(Journal::None).open(&path)?.close()?;
         let (tree, pool, tallies) = open(&path, contestant, bytes, switches)?;
         Ok(Self { tree, pool, tallies, path, scratch })
     }

@@ -112,7 +112,7 @@ const TIMES: [(&str, u64); 4] = [("us", 1000), ("ms", 1_000_000), ("s", 1_000_00
 
 /// When a pool with a journal waits for the disk: `each`, `request`, or a time such as `10ms`; `none`: without one.
 pub(crate) fn journal(text: &str) -> Result<Journal, String> {
-    let wrong = || format!("'{text}' is not each, request, none, or a time, as in 10ms or 1s");
+    let wrong = || format!("'{text}' is not each, request, or a time, as in 10ms or 1s, or none");
     match text {
         "each" => return Ok(Journal::Each),
         "none" => return Ok(Journal::None),

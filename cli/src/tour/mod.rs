@@ -8,7 +8,7 @@ use crate::parse::{self, Usage};
 use crate::pipe::{End, Job};
 use crate::scratch::Scratch;
 use crate::worker::{self, Reopened};
-use bristlecone::{Map, Pool};
+use bristlecone::{Journal, Map, Pool};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Kill a process that inserts, again and again, and show that nothing is lost
 ///
-/// In a second act, the pool has a journal, and loses its ring, too, as a loss of power may: all that was synced is
-/// there.
+/// In the first act, the pool has no journal. In a second one, it has one, as a new pool on a disk has, and loses its
+/// ring, too, as a loss of power may: all that was synced is there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keys to insert, as in 1000000 or 1M
@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let seed = args.seed.unwrap_or_else(numbers::seed);
     let mut process = worker::Args {
         pool: scratch.file("tour.pool"),
-        journal: None,
+        journal: Journal::None,
         sync_every: 0,
         capacity: worker::capacity(args.keys),
         job: Job { seed, from: 0, to: args.keys, every: 1 },
@@ -193,7 +193,7 @@ fn summary(rounds: &[Round]) -> String {
 
 /// Keys that are strings: some paths, and those that begin with one directory.
 fn strings(scratch: &mut Scratch) -> Outcome<String> {
-    let pool = Pool::options().capacity(64 << 20).open(scratch.file("strings.pool"))?;
+    let pool = Pool::options().capacity(64 << 20).open(scratch.pool("strings.pool"))?;
     let sizes: Map<String, u64> = pool.map("sizes")?;
     for (path, size) in [("home/ada/plan.txt", 99), ("home/bob/todo.txt", 7), ("home/ada/notes.txt", 512)] {
         sizes.insert(path, size)?;
@@ -211,7 +211,7 @@ fn strings(scratch: &mut Scratch) -> Outcome<String> {
 /// What to do after the tour.
 const NEXT: &str = "\nNext:\n  \
      bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
-     bristlecone load --journal 10ms   the same, safe from a loss of power\n  \
+     bristlecone load --journal each   the same, each line on the disk before the next\n  \
      bristlecone info                  what survives on this machine\n  \
      bristlecone bench, crash          with --features tools: speed; crash states\n\
      README.md has the library in 15 lines; docs/design.md says why it holds.";

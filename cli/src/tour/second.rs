@@ -35,7 +35,7 @@ pub(super) fn play(scratch: &mut Scratch, (keys, seed): (u64, u64), random: &mut
         pool: scratch.pool("journal.pool"),
         // It is not known how far it gets before it is dead.
         capacity: worker::capacity(place * 20),
-        journal: Some(Journal::OnRequest),
+        journal: Journal::OnRequest,
         sync_every: GROUP,
         job: Job { seed, from: 0, to: u64::MAX, every: GROUP },
     };

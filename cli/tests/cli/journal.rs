@@ -80,23 +80,28 @@ fn a_pool_has_a_journal_from_the_start_or_later_or_no_more() {
     has_keys(&stat["journal"], &FIGURES);
     has_keys(&stat["journal"]["recovered"], &RECOVERED);
     assert_eq!((&stat["domain"], number(&stat["journal"], "used_bytes")), (&"journal".into(), 0));
-    assert!(desk.run("stat", &[]).ok().contains("  journal    a log of 32.0 MiB, 0 B in use; nothing in its ring\n"));
+    assert!(
+        desk.run("stat", &[])
+            .ok()
+            .contains("  journal    request; a log of 256 KiB, 0 B in use; nothing in its ring\n")
+    );
     let info = desk.run("info", &["--json"]).json();
     assert_eq!((&info["domain"], &info["journal"]), (&"journal".into(), &stat["journal"]));
-    assert!(desk.run("info", &[]).ok().contains("journal      a log of "));
+    assert!(desk.run("info", &[]).ok().contains("journal      request; a log of "));
 
     super::run(["journal", "remove", path]).ok();
     assert!(!log(&pool).exists());
     assert!(super::run(["journal", "remove", path]).fails(1).contains("the pool has no journal"));
-    for (verb, args) in [("put", &["2", "b"][..]), ("del", &["2"])] {
-        let refused = desk.run(verb, &[args, &["--journal", "each"]].concat()).fails(1);
-        assert!(refused.contains("`bristlecone journal add POOL` gives it one"), "{refused}");
-    }
-    assert!(desk.load("4\td\n", &["--journal", "each"]).fails(1).contains("`bristlecone journal add POOL`"));
+    desk.run("put", &["2", "B", "--journal", "none"]).ok();
     let stat = desk.run("stat", &["--json"]).json();
     assert_eq!((&stat["domain"], &stat["journal"]), (&"process".into(), &Value::Null));
     super::run(["journal", "add", path]).ok();
+    assert_eq!(desk.run("stat", &["--json"]).json()["journal"]["mode"], "10ms");
     assert!(super::run(["journal", "add", path]).fails(1).contains("the pool has a journal"));
+    for (verb, args) in [("put", &["2", "b"][..]), ("del", &["2"])] {
+        let refused = desk.run(verb, &[args, &["--journal", "none"]].concat()).fails(1);
+        assert!(refused.contains("`bristlecone journal remove POOL` takes it away"), "{refused}");
+    }
     desk.run("put", &["5", "e", "--journal", "1s"]).ok();
     assert_eq!(desk.run("scan", &[]).ok(), "2\tB\n3\tc\n5\te\n");
     for wrong in ["often", "0ms", "10"] {

@@ -2,7 +2,7 @@
 
 use super::still::{File, still};
 use super::{SPAWNING, command, start};
-use bristlecone::Pool;
+use bristlecone::{Journal, Pool};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -194,7 +194,7 @@ fn a_watch_tells_what_becomes_of_a_pool() {
     let mut watch = Watch::of(&path);
     let missing = watch.next();
     assert_eq!((&missing["in_use"], &missing["error"]), (&false.into(), &"not found".into()), "{missing}");
-    let child = writer(&path, 10, &[]);
+    let child = writer(&path, 10, &["--journal", "none"]);
     let in_use = watch.next();
     assert_eq!(in_use["in_use"], true, "{in_use}");
     kill(child);
@@ -210,7 +210,7 @@ fn a_watch_tells_what_becomes_of_a_pool() {
         std::thread::sleep(std::time::Duration::from_millis(3));
     }
     assert_eq!(still(&path), before);
-    let pool = Pool::options().segment_size(64 << 10).sync(false).open(&path).unwrap();
+    let pool = Pool::options().segment_size(64 << 10).journal(Journal::None).sync(false).open(&path).unwrap();
     let tree = pool.map::<u64, Vec<u8>>("main").unwrap();
     assert_eq!(watch.next()["in_use"], true);
     tree.insert(10, b"more").unwrap();

@@ -83,9 +83,13 @@ impl Desk {
         run([OsStr::new(verb), self.pool().as_os_str()].into_iter().chain(args.iter().map(OsStr::new)))
     }
 
+    /// Loads lines; into a new pool without a journal, unless the arguments say something of one.
     fn load(&self, content: impl AsRef<[u8]>, args: &[&str]) -> Ran {
         let file = self.file("data.tsv", content);
         let mut all = vec![file.to_str().unwrap()];
+        if !self.pool().exists() && !args.contains(&"--journal") {
+            all.extend(["--journal", "none"]);
+        }
         all.extend_from_slice(args);
         self.run("load", &all)
     }

@@ -148,9 +148,11 @@ fn what_the_library_advises_is_told_as_a_command() {
     desk.load("1\ta\n", &[]).ok();
     let path = desk.pool();
     let of = |why: &str| format!("bristlecone: {}: {why}", path.display());
-    let none = of("the pool has no journal; `bristlecone journal add POOL` gives it one");
-    assert_eq!(desk.run("put", &["1", "b", "--journal", "each"]).fails(1), none);
-    assert_eq!(desk.load("1\tb\n", &["--journal", "each"]).fails(1), none);
-    let remove = run([OsStr::new("journal"), "remove".as_ref(), path.as_os_str()]);
-    assert_eq!(remove.fails(1), of("the pool has no journal"));
+    let remove = || run([OsStr::new("journal"), "remove".as_ref(), path.as_os_str()]);
+    assert_eq!(remove().fails(1), of("the pool has no journal"));
+    desk.run("put", &["1", "b", "--journal", "each"]).ok();
+    let there = of("the pool has a journal; `bristlecone journal remove POOL` takes it away");
+    assert_eq!(desk.run("put", &["1", "b", "--journal", "none"]).fails(1), there);
+    assert_eq!(desk.load("1\tb\n", &["--journal", "none"]).fails(1), there);
+    remove().ok();
 }

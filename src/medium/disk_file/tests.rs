@@ -278,7 +278,7 @@ fn with_a_journal_no_space_is_only_reserved() {
     pool.sync().unwrap();
     pool.close().unwrap_err();
     drop((small, large));
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = Pool::options().journal(Journal::None).open(&path).unwrap();
     let large = pool.map::<u64, Vec<u8>>("large").unwrap();
     (0..300).for_each(|key| assert!(!large.insert(key, &vec![8; 5000]).unwrap()));
     drop(large);
@@ -286,7 +286,7 @@ fn with_a_journal_no_space_is_only_reserved() {
     assert_eq!(never_written(&path), 0);
     // A journal that a pool gets later finds what was reserved without one.
     let path = scratch.path().join("b.pool");
-    let pool = Pool::options().open(&path).unwrap();
+    let pool = Pool::options().journal(Journal::None).open(&path).unwrap();
     pool.tree("t").unwrap().insert(1, 2).unwrap();
     pool.close().unwrap();
     file_at(&path).allocate(0, 4 * MIB).unwrap();
@@ -336,7 +336,7 @@ fn pool_that_could_not_be_closed() -> Option<(Ext4, std::path::PathBuf)> {
     for _ in 0..5 {
         let disk = Ext4::new()?;
         let path = disk.path("a.pool");
-        let pool = Pool::options().open(&path).unwrap();
+        let pool = Pool::options().journal(Journal::None).open(&path).unwrap();
         let tree = pool.tree("t").unwrap();
         (0..20_000).for_each(|key| assert_eq!(tree.insert(key * 7919 % 1_000_003, key).unwrap(), None));
         drop(tree);

@@ -14,16 +14,17 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
 use crate::random::random;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
 use std::fs::File;
 use std::io;
+use std::io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a new log's region. It grows if checkpoints have much to write.
-pub(crate) const LOG: u64 = 32 << 20;
+/// Bytes of a new log's region. It grows with what checkpoints have to do.
+pub(crate) const LOG: u64 = 256 << 10;
 
 /// The journal of an open pool.
 pub(crate) struct Attached {
@@ -339,8 +340,18 @@ pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64)
         // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from
         // a removal.
         Ok(Some(other)) if open::is_empty_log_of(&other, uuid) => std::fs::rename(part, log),
-        _ => std::fs::hard_link(part, log),
+        _ => named_anew(part, log),
     })
+}
+
+/// Gives a file a name that no other has.
+fn named_anew(part: &Path, name: &Path) -> io::Result<()> {
+    use rustix::io::Errno;
+    match renameat_with(CWD, part, CWD, name, RenameFlags::NOREPLACE) {
+        // Where files have several names and this is not known (network file systems).
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => std::fs::hard_link(part, name),
+        named => Ok(named?),
+    }
 }
 
 /// Makes a log under another name, until it is whole, and then gives it its name as `name` says.
@@ -355,10 +366,22 @@ fn make_log(
     let log = log_path(path);
     let part = with_ending(&log, ".part");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from);
-    let file = DiskFile::new(File::from(file.map_err(creating())?), Role::Log);
+    let no_place = |source| Fault::from(ErrorKind::NoPlaceForLog { path: log.display().to_string(), source });
+    let file = match rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from) {
+        Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => return Err(no_place(error)),
+        file => DiskFile::new(File::from(file.map_err(creating())?), Role::Log),
+    };
     if !(open::is_blank(&file).map_err(creating())? || open::is_log_of(&file, uuid)) {
         return Err(in_the_way(&part, what_is(&file)));
+    }
+    // A file that is mounted alone, as into a container: what lies beside its path does not go where the pool goes.
+    let device = |file: &DiskFile| file.metadata().map(|meta| meta.dev());
+    if device(&file).map_err(creating())? != device(pool).map_err(creating())? {
+        let _ = std::fs::remove_file(&part);
+        return Err(no_place(io::Error::new(
+            CrossesDevices,
+            "the pool's file is mounted alone, and its directory is another file system's",
+        )));
     }
     file.resize(0).and_then(|()| belong_to_those_of(file.as_file(), pool.as_file())).map_err(creating())?;
     let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));

@@ -24,6 +24,8 @@ use std::thread::Thread;
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
+/// Up to this length a log that is used grows whatever checkpoints write; little in tests.
+const USUAL: u64 = if cfg!(test) { 8 << 10 } else { 32 << 20 };
 /// The least part of a ring that is free when a change begins: one in so many.
 const SPARE: u64 = 4;
 /// Less than that part was free when somebody looked.
@@ -640,11 +642,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         })
     }
 
-    /// Makes room for a longer log, if a checkpoint of much of the log had more to write to the pool file: the longer
-    /// the part, the more of its entries are in the same pages. If there is no room, the log stays as it is.
+    /// Makes room for a longer log after a checkpoint of much of it, if the log is still small, or if the checkpoint had
+    /// more to write to the pool file: the longer the part, the more of its entries are in the same pages, and the
+    /// fewer checkpoints are made. If there is no room, the log stays as it is.
     fn want_more(&self, Done { region, part, written }: Done) -> Result<(), Fault> {
         let len = region * 2;
-        if written <= part || part < region / 4 || len > MOST || self.wanted.load(Ordering::Relaxed) != region {
+        if written <= part && len > USUAL
+            || part < region / 4
+            || len > MOST
+            || self.wanted.load(Ordering::Relaxed) != region
+        {
             return Ok(());
         }
         let (behind, end) = (header::REGION + region, header::REGION + len);

@@ -43,6 +43,16 @@ impl System {
     }
 }
 
+/// Whether a file outlives the machine, and there are journals.
+pub(super) fn is_on_disk(file: &LockedFile) -> bool {
+    const RAMFS: u64 = 0x8584_58f6;
+    const HUGETLBFS: u64 = 0x9584_58f6;
+    // A file of `memfd_create` is on a tmpfs, too.
+    let in_memory = [libc::TMPFS_MAGIC as u64, RAMFS, HUGETLBFS];
+    let found = rustix::fs::fstatfs(file.as_file()).map(|found| found.f_type as u64 & 0xffff_ffff);
+    !cfg!(bristlecone_loom) && found.is_ok_and(|found| !in_memory.contains(&found))
+}
+
 /// The length with which a file is created that may grow as far as `reach` says.
 pub(super) fn len_to_create(len: u64, _reach: Reach) -> u64 {
     len

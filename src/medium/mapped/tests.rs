@@ -763,7 +763,7 @@ fn what_is_reserved_and_cannot_be_stored_to_is_no_space() {
 #[test]
 fn a_sync_that_failed_fails_from_then_on() {
     let scratch = Scratch::new();
-    let pool = crate::Pool::options().open(scratch.path()).unwrap();
+    let pool = crate::Pool::options().journal(journal::Journal::None).open(scratch.path()).unwrap();
     pool.tree("t").unwrap().insert(1, 2).unwrap();
     disk_file::tests::failing::next(1);
     assert!(matches!(pool.sync().unwrap_err().kind, ErrorKind::Io { .. }));
@@ -835,7 +835,10 @@ fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
     let scratch = Scratch::new();
     let left =
         || std::fs::read_dir(scratch.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
-    for options in [crate::Pool::options(), crate::Pool::options().journal(journal::Journal::OnRequest)] {
+    for options in [
+        crate::Pool::options().journal(journal::Journal::None),
+        crate::Pool::options().journal(journal::Journal::OnRequest),
+    ] {
         fail(true);
         let error = options.open(scratch.path()).map(drop).unwrap_err();
         assert!(matches!(error.kind, ErrorKind::Io { .. }), "{error}");
@@ -860,7 +863,7 @@ fn a_pool_whose_name_is_not_on_the_disk_is_not_made() {
 #[test]
 fn a_pool_is_opened_when_its_ends_can_be_stored_to() {
     let scratch = Scratch::new();
-    let open = || crate::Pool::options().segment_size(64 << 10).open(scratch.path());
+    let open = || crate::Pool::options().journal(journal::Journal::None).segment_size(64 << 10).open(scratch.path());
     let pool = open().unwrap();
     pool.tree("t").unwrap().insert(1, 2).unwrap();
     pool.close().unwrap();

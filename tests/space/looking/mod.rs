@@ -58,7 +58,7 @@ fn apart(test: &str, pool: &Path, step: &str) -> Command {
 }
 
 fn options() -> Options {
-    Pool::options().segment_size(64 << 10).sync(false)
+    crate::plain().segment_size(64 << 10).sync(false)
 }
 
 fn reading() -> Options {

@@ -2,7 +2,7 @@
 
 use super::{Scratch, Trees, error, filled, options, reading, still, text};
 use bristlecone::medium::{Mapped, Mapping};
-use bristlecone::{ErrorKind, IndexKind, Journal, Map, OneLine, Pool};
+use bristlecone::{ErrorKind, IndexKind, Journal, Map, OneLine};
 use std::fs;
 
 const CHANGES: u64 = 6000;
@@ -148,7 +148,7 @@ fn an_index_in_the_pool_is_completed_in_memory_beyond_the_end_of_the_file() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
     // Segments as small as they can be: nearly each post of an inner node takes another one.
-    let options = || Pool::options().segment_size(1024).sync(false);
+    let options = || crate::plain().segment_size(1024).sync(false);
     let pool = options().open(&path).unwrap();
     let tree = pool.tree_with::<OneLine>("t", IndexKind::Persistent).unwrap();
     (0..20_000).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));

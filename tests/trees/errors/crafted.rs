@@ -18,7 +18,7 @@ const BOUND: u64 = 64 << 20;
 const CHILD: [&str; 2] = ["BRISTLECONE_TEST_CRAFTED", "BRISTLECONE_TEST_STEP"];
 
 fn options() -> Options {
-    Pool::options().segment_size(1024).capacity(CLAIMED)
+    crate::plain().segment_size(1024).capacity(CLAIMED)
 }
 
 /// The most bytes of memory that this process ever used, mapped files included.
@@ -53,20 +53,20 @@ fn child() {
         "check" => {
             // Nothing here has opened a tree of that layout.
             <Pool>::name_layout::<Circular<4>>();
-            let pool = Pool::options().read_only(true).open(path).unwrap();
+            let pool = crate::plain().read_only(true).open(path).unwrap();
             let report = pool.check().unwrap();
             assert!(report.is_clean() && report.entries == 1500, "{report:?}");
         }
         "whole" => {
-            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            let report = crate::plain().read_only(true).open(path).unwrap().check().unwrap();
             assert!(report.is_clean(), "{report:?}");
         }
         "cut" => {
-            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            let report = crate::plain().read_only(true).open(path).unwrap().check().unwrap();
             assert!(report.violations.iter().any(|broken| broken.invariant.starts_with("V1")), "{report:?}");
         }
         "long" => {
-            let report = Pool::options().read_only(true).open(path).unwrap().check().unwrap();
+            let report = crate::plain().read_only(true).open(path).unwrap().check().unwrap();
             assert!(report.violations.iter().any(|broken| broken.invariant.starts_with("V2")), "{report:?}");
         }
         step => panic!("{step}"),
@@ -99,7 +99,7 @@ fn bounded(path: &Path, step: &str) {
 fn a_record_takes_no_more_memory_than_it_has_bytes() {
     const SEGMENT: u64 = 1 << 20;
     let mut scratch = Scratch::empty();
-    let pool = Pool::options().segment_size(SEGMENT).capacity(4 << 30);
+    let pool = crate::plain().segment_size(SEGMENT).capacity(4 << 30);
     let pool = pool.open(&scratch.path).unwrap();
     let map: Map<u64, Vec<u8>> = pool.map("m").unwrap();
     map.insert(1, &vec![7; 40 << 20]).unwrap();

@@ -76,7 +76,7 @@ fn fill_up<N: WordNode, M: Medium>(tree: &PTree<N, M>) -> (BTreeMap<u64, u64>, E
 }
 
 pub(super) fn tiny() -> Options {
-    Pool::options().segment_size(1024)
+    crate::plain().segment_size(1024)
 }
 
 fn same<N: WordNode, M: Medium>(tree: &PTree<N, M>, model: &BTreeMap<u64, u64>, when: &str) {
@@ -363,7 +363,7 @@ fn a_real_disk_fills_up() {
     let path = tiny.0.join("orders.pool");
     let ballast = tiny.0.join("ballast");
     let fill = |kib: usize| fs::write(&ballast, vec![1; kib << 10]).unwrap();
-    let options = || Pool::options().capacity(64 << 20).segment_size(64 << 10);
+    let options = || crate::plain().capacity(64 << 20).segment_size(64 << 10);
     let refused = |error: &Error| {
         let ErrorKind::OutOfSpace { source: Some(source), .. } = &error.kind else { panic!("{error}") };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);

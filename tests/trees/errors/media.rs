@@ -5,7 +5,7 @@ use super::{CAPACITY, Scratch, Small, options};
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Mapped, Mapping, Medium};
 use bristlecone::papers::{CircTree, Circular, Linear};
-use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, PTree};
 use std::fs;
 
 #[test]
@@ -27,11 +27,11 @@ fn creating_on_a_used_medium_starts_from_nothing() {
 
 #[test]
 fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
-    let pool = Pool::options().capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap();
+    let pool = crate::plain().capacity(16 << 20).create_on(zeroed(16 << 20)).unwrap();
     let tree = pool.tree_with::<CircTree>("t", IndexKind::Volatile).unwrap();
     tree.insert(1, 2).unwrap();
     let words = words_of(pool.medium());
-    let reader = Pool::options().read_only(true).open_on(holding(words.clone())).unwrap();
+    let reader = crate::plain().read_only(true).open_on(holding(words.clone())).unwrap();
     assert!(matches!(
         reader.tree_with::<Circular<4>>("t", IndexKind::Volatile),
         Err(Error { kind: ErrorKind::ReadOnly { .. }, .. })
@@ -40,18 +40,18 @@ fn a_pool_on_any_medium_can_be_opened_for_reading_only() {
     assert_eq!(reader.check().unwrap().entries, 1);
     assert_eq!(words_of(reader.medium()), words);
     // A medium has the length that it has.
-    let larger = Pool::options().capacity(32 << 20).open_on(holding(words.clone())).err().unwrap();
+    let larger = crate::plain().capacity(32 << 20).open_on(holding(words.clone())).err().unwrap();
     let (least, greatest) = (16 << 20, 16 << 20);
     assert!(matches!(larger.kind, ErrorKind::Capacity { asked, least: l, greatest: g }
         if (asked, l, g) == (32 << 20, least, greatest)));
-    let refused = Pool::options().read_only(true).create_on(zeroed(16 << 20));
+    let refused = crate::plain().read_only(true).create_on(zeroed(16 << 20));
     assert!(matches!(refused.err(), Some(Error { kind: ErrorKind::ReadOnly { .. }, .. })));
 }
 
 #[test]
 fn a_pool_grows_to_an_odd_size() {
     let scratch = Scratch::empty();
-    let small = Pool::options().segment_size(4096);
+    let small = crate::plain().segment_size(4096);
     drop(small.clone().capacity(1 << 20).open(&scratch.path).unwrap());
     let grown = small.clone().capacity(2_000_003).open(&scratch.path).unwrap();
     assert_eq!(grown.stat().capacity, 2_000_003);

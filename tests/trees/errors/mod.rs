@@ -26,7 +26,7 @@ const BIRTH: &[u8; 8] = b"BRISTLE?";
 type Small<M = Mapped> = PTree<Circular<4>, M>;
 
 fn options() -> Options {
-    Pool::options().capacity(CAPACITY).segment_size(4096)
+    crate::plain().capacity(CAPACITY).segment_size(4096)
 }
 
 /// A test that opens pools holds it for reading, a test that starts a process for writing: until it has loaded its

@@ -3,7 +3,7 @@
 use super::{CAPACITY, FIRST, SPAWNING, Scratch, Small, error, holds_the_fifty, options};
 use crate::medium::zeroed;
 use bristlecone::papers::Circular;
-use bristlecone::{Error, ErrorKind, IndexKind, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind};
 use std::fs;
 use std::sync::PoisonError;
 
@@ -157,7 +157,7 @@ fn a_capacity_out_of_range_names_the_range() {
         assert!(error.to_string().contains(&low.to_string()), "{error}");
         assert!(!scratch.path.exists(), "a file for {asked} bytes");
     }
-    let error = error(Pool::options().capacity(u64::MAX).open(&scratch.path));
+    let error = error(crate::plain().capacity(u64::MAX).open(&scratch.path));
     assert!(matches!(error.kind, ErrorKind::Capacity { asked: u64::MAX, .. }), "{error}");
     assert!(!scratch.path.exists());
     options().capacity(low).open(&scratch.path).unwrap();

@@ -6,6 +6,7 @@ use crate::out::Outcome;
 use crate::pipe::Job;
 use crate::scratch::Scratch;
 use crate::worker::{self, Reopened};
+use bristlecone::Journal;
 use std::time::Duration;
 
 /// Keys that a process inserts before it is killed.
@@ -33,7 +34,7 @@ pub(super) fn measure(plan: &Plan) -> Outcome<[Vec<Duration>; 2]> {
     let mut scratch = Scratch::new(plan.dir.as_deref())?;
     let mut process = worker::Args {
         pool: scratch.pool("reopen.pool"),
-        journal: plan.journal,
+        journal: plan.journal.unwrap_or(Journal::None),
         sync_every: 0,
         // It is not known how far a process gets before it is dead.
         capacity: worker::capacity(plan.keys) * 2,

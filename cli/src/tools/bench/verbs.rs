@@ -7,7 +7,7 @@ use crate::out::Outcome;
 use crate::scratch::Scratch;
 use crate::worker;
 use bristlecone::medium::{Counted, Counts, Domain, Dram, JournalStat, Medium};
-use bristlecone::{OneLine, Options, PTree, Pool};
+use bristlecone::{Journal, OneLine, PTree, Pool};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -230,8 +230,7 @@ pub(super) fn measure(plan: &Plan) -> Outcome<Found> {
     for repeat in 0..plan.repeat {
         let mut scratch = Scratch::new(plan.dir.as_deref())?;
         let options = Pool::options().capacity(worker::capacity(plan.keys));
-        let options = plan.journal.into_iter().fold(options, Options::journal);
-        let pool = options.open(scratch.pool("bench.pool"))?;
+        let pool = options.journal(plan.journal.unwrap_or(Journal::None)).open(scratch.pool("bench.pool"))?;
         found.domain = pool.durability();
         let tree: PTree = pool.tree("bench")?;
         let tree = timed(plan, tree, repeat)?;

@@ -108,7 +108,7 @@ impl Args {
     fn options(&self) -> Options {
         let options = Pool::options().capacity(16 << 20).segment_size(SEGMENT);
         // A short log: checkpoints are to happen.
-        self.journal.into_iter().fold(options.log_size(LOG), Options::journal)
+        options.log_size(LOG).journal(self.journal.unwrap_or(Journal::None))
     }
 
     /// The arguments for the process that is killed.
