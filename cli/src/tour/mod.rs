@@ -211,7 +211,7 @@ fn strings(scratch: &mut Scratch) -> Outcome<String> {
 /// What to do after the tour.
 const NEXT: &str = "\nNext:\n  \
      bristlecone load my.pool FILE     your lines of key<TAB>value; then get, scan\n  \
-     bristlecone load --journal each   the same, each line on the disk before the next\n  \
+     bristlecone load --journal each   the same, each line on the disk at once\n  \
      bristlecone info                  what survives on this machine\n  \
      bristlecone bench, crash          with --features tools: speed; crash states\n\
      README.md has the library in 15 lines; docs/design.md says why it holds.";
