@@ -260,8 +260,8 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// A pool is to have a journal, and the log of it cannot be made beside the pool's file, where it would stay with the
-    /// pool. Give the pool a directory that takes new files; or make it with
+    /// A pool is to have a journal, and the log of it cannot be made beside the pool's file, where it would stay with
+    /// the pool. Give the pool a directory that takes new files; or make it with
     /// [`Journal::None`](crate::Journal::None), as a pool that does not survive a loss of power while it is open.
     NoPlaceForLog {
         /// The path of the log.
@@ -270,8 +270,8 @@ pub enum ErrorKind {
         source: io::Error,
     },
     /// The pool has a journal, so it can neither be [given one](crate::Pool::add_journal) nor be opened with
-    /// [`Journal::None`](crate::Journal::None): [take it away](crate::Pool::remove_journal) first. Or it has none, so it
-    /// cannot lose it; or it is no file, and can have none.
+    /// [`Journal::None`](crate::Journal::None): [take it away](crate::Pool::remove_journal) first. Or it has none, so
+    /// it cannot lose it; or it is no file, and can have none.
     JournalThere {
         /// Whether it has one.
         has: bool,

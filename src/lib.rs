@@ -4,9 +4,9 @@
 //! [`Map`] is an ordered map between Rust types. Every change is durable when the method returns, in the sense of
 //! [`Pool::durability`]: on an ordinary file it survives the death of the process (`kill -9` included), and on
 //! persistent memory (DAX) also a crash of the machine and a loss of power. With a [journal](#journals), which a new
-//! pool has on Linux, what was synced on an ordinary file survives these, too. A change in flight at a crash is there whole, or not at all. The
-//! README has [a table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives
-//! what.
+//! pool has on Linux, what was synced on an ordinary file survives these, too. A change in flight at a crash is there
+//! whole, or not at all. The README has [a
+//! table](https://docs.rs/crate/bristlecone/latest/source/README.md#what-survives-what): what survives what.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();

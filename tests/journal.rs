@@ -1047,7 +1047,7 @@ fn a_pool_whose_directory_takes_no_log_is_refused() {
     let set = |mode| {
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
-    // Permissions hold nobody back who is root: another user's thread does.
+    // Permissions do not hold root back, so a thread of another user opens the pool.
     let open = |options: bristlecone::Options| {
         set(0o555);
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
@@ -1072,4 +1072,29 @@ fn a_pool_whose_directory_takes_no_log_is_refused() {
     assert!(refused.to_string().contains("Journal::None"), "{refused}");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "nothing is left");
     open(Pool::options().capacity(CAPACITY).journal(Journal::None)).unwrap();
+}
+
+/// The log of a pool of which little is changed is small, and grows with what is changed. What was synced is there when
+/// the log has grown, without the ring, too.
+#[test]
+fn a_log_grows_with_what_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let pool = open(&path, Journal::OnRequest);
+    let log = || pool.journal().unwrap().log;
+    let first = log();
+    assert_eq!((first, std::fs::metadata(with(&path, ".log")).unwrap().len()), (256 << 10, (256 << 10) + 8192));
+    let tree = pool.tree("t").unwrap();
+    let (start, mut made) = (std::time::Instant::now(), 0);
+    while log() < 4 * first {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", pool.journal());
+        tree.extend((0..500).map(|i| (i, made + i))).unwrap();
+        made += 500;
+        pool.sync().unwrap();
+    }
+    let copied = dir.path().join("copy");
+    copy(&path, &copied);
+    let copied = without_ring(&copied);
+    assert_eq!(copied.tree("t").unwrap().iter().collect::<Vec<_>>(), tree.iter().collect::<Vec<_>>());
+    assert!(copied.check().unwrap().violations.is_empty());
 }

@@ -182,13 +182,14 @@ impl Options {
     /// last [sync](Pool::sync), which `journal` says when to make. The pool remembers it: opens that say nothing wait
     /// for the disk as it said last.
     ///
-    /// By default, a new pool has a journal, [`Journal::default`], where it would be lost with the power: on Linux, on a
-    /// file system that is neither in memory (tmpfs, ramfs) nor persistent memory. Pools that are there keep what they
-    /// have. A change then costs a copy of its lines; `Journal::Each`, which waits for the disk, is for ledgers. With
-    /// this option, a new pool gets a journal anywhere, and so does one that is there and has none;
-    /// [`Pool::remove_journal`] takes it away again. Both leave the pool complete, with a journal or without, also if the machine goes down meanwhile.
-    /// As long as a pool has none, what is changed while it is open survives the process only. [`Journal::None`] is for
-    /// a pool without: one that has a journal is refused with [`ErrorKind::JournalThere`].
+    /// By default, a new pool has a journal, [`Journal::default`], where it would be lost with the power: on Linux, on
+    /// a file system that is neither in memory (tmpfs, ramfs) nor persistent memory. Pools that are there keep what
+    /// they have. A change then costs a copy of its lines; [`Journal::Each`], which waits for the disk, is for ledgers.
+    /// With this option, a new pool gets a journal anywhere on Linux, and so does one that is there and has none;
+    /// [`Pool::remove_journal`] takes it away again. Both leave the pool complete, with a journal or without, also if
+    /// the machine goes down meanwhile. As long as a pool has none, what is changed while it is open survives the
+    /// process only. [`Journal::None`] is for a pool without: one that has a journal is refused with
+    /// [`ErrorKind::JournalThere`].
     ///
     /// Its log is a file beside it, with `.log` at the end of its name. What is not in the log yet lies in a *ring*, a
     /// file with `.ring` at the end, so that it survives the process. The three belong together, wherever they are

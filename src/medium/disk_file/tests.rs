@@ -278,7 +278,7 @@ fn with_a_journal_no_space_is_only_reserved() {
     pool.sync().unwrap();
     pool.close().unwrap_err();
     drop((small, large));
-    let pool = Pool::options().journal(Journal::None).open(&path).unwrap();
+    let pool = Pool::open(&path).unwrap();
     let large = pool.map::<u64, Vec<u8>>("large").unwrap();
     (0..300).for_each(|key| assert!(!large.insert(key, &vec![8; 5000]).unwrap()));
     drop(large);

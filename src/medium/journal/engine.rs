@@ -642,8 +642,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         })
     }
 
-    /// Makes room for a longer log after a checkpoint of much of it, if the log is still small, or if the checkpoint had
-    /// more to write to the pool file: the longer the part, the more of its entries are in the same pages, and the
+    /// Makes room for a longer log after a checkpoint of much of it, if the log is still small, or if the checkpoint
+    /// had more to write to the pool file: the longer the part, the more of its entries are in the same pages, and the
     /// fewer checkpoints are made. If there is no room, the log stays as it is.
     fn want_more(&self, Done { region, part, written }: Done) -> Result<(), Fault> {
         let len = region * 2;

@@ -86,8 +86,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Journal {
-    /// No journal: the pool survives the process, and the machine only after it was closed or [synced](crate::Pool::sync). A pool
-    /// that has a journal is refused; [`Pool::remove_journal`](crate::Pool::remove_journal) takes it away.
+    /// No journal: the pool survives the process, and the machine only if it was closed before. A pool that has a
+    /// journal is refused; [`Pool::remove_journal`](crate::Pool::remove_journal) takes it away.
     None,
     /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a
     /// call that might have changed something and has not, if what others have changed is not on the disk yet.
