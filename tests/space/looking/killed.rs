@@ -14,7 +14,7 @@ use std::time::Duration;
 fn changes_until_it_is_killed() {
     let Some((path, step)) = child() else { return };
     let pool = match &*step {
-        "journal" => options().journal(Journal::OnRequest).open(path),
+        "journal" => options().sync(true).journal(Journal::OnRequest).open(path),
         _ => options().open(path),
     };
     let pool = pool.unwrap();
@@ -71,7 +71,7 @@ fn left(step: &str) {
         let told = ended(apart("places::looks", &path, "alone"));
         assert!(told.contains(&format!("found {found:?}")), "{told}");
         let calm = SPAWNING.read().unwrap_or_else(PoisonError::into_inner);
-        let pool = options().open(&path).unwrap();
+        let pool = bristlecone::Pool::options().open(&path).unwrap();
         let trees = Trees::open(&pool).unwrap();
         assert_eq!(trees.content(), found);
         drop(trees);

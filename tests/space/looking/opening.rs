@@ -129,7 +129,7 @@ fn snapshots_transactions_and_backups_read() {
 fn a_journal_is_looked_at_too() {
     let scratch = Scratch::new();
     let path = scratch.path("a.pool");
-    let pool = options().journal(Journal::OnRequest).open(&path).unwrap();
+    let pool = options().sync(true).journal(Journal::OnRequest).open(&path).unwrap();
     let trees = Trees::open(&pool).unwrap();
     (0..500).for_each(|number| trees.change(number).unwrap());
     let content = trees.content();
