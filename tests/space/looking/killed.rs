@@ -71,7 +71,7 @@ fn left(step: &str) {
         let told = ended(apart("places::looks", &path, "alone"));
         assert!(told.contains(&format!("found {found:?}")), "{told}");
         let calm = SPAWNING.read().unwrap_or_else(PoisonError::into_inner);
-        let pool = bristlecone::Pool::options().open(&path).unwrap();
+        let pool = Pool::open(&path).unwrap();
         let trees = Trees::open(&pool).unwrap();
         assert_eq!(trees.content(), found);
         drop(trees);
