@@ -51,7 +51,8 @@ fn what_was_synced_is_there_without_the_ring() {
         assert_eq!(pool.durability(), Domain::Journal);
         let tree = pool.tree("t").unwrap();
         let names: Map<String, Vec<u8>> = pool.map("names").unwrap();
-        for key in 0..5_000 {
+        let all = if journal == Journal::Each { 1_000 } else { 5_000 };
+        for key in 0..all {
             tree.insert(key, key * 3).unwrap();
             if key % 10 == 0 {
                 names.insert(format!("name {key}").as_str(), &key.to_le_bytes()[..]).unwrap();
@@ -64,10 +65,10 @@ fn what_was_synced_is_there_without_the_ring() {
         copy(&path, &after);
         let copied = without_ring(&after);
         let tree = copied.tree("t").unwrap();
-        assert_eq!(tree.len(), 5_000, "{journal:?}");
-        assert!((0..5_000).all(|key| tree.get(key) == Some(key * 3)));
+        assert_eq!(tree.len(), all, "{journal:?}");
+        assert!((0..all).all(|key| tree.get(key) == Some(key * 3)));
         let names: Map<String, Vec<u8>> = copied.map("names").unwrap();
-        assert_eq!(names.len(), 500);
+        assert_eq!(names.len(), all / 10);
         assert_eq!(names.get("name 30").unwrap().as_deref(), Some(&30u64.to_le_bytes()[..]));
         assert!(copied.check().unwrap().violations.is_empty());
     }
