@@ -1102,7 +1102,7 @@ fn a_log_grows_with_what_is_changed() {
     assert!(copied.check().unwrap().violations.is_empty());
 }
 
-/// What a small pool takes, and how its ring grows once changes have to wait for room. Whoever looks finds one ring,
+/// What a small pool takes, and how its ring grows once changes have to wait for room. There is one ring at any time,
 /// with what the log lacks.
 #[test]
 fn a_ring_grows_with_what_has_to_wait() {

@@ -36,8 +36,8 @@ const FAILED: u64 = 2;
 const NO_LOG: u64 = 4;
 /// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
 const NO_RING: u64 = 8;
-/// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one for
-/// each page of the file, within the second limit. Few in tests, so that rings are full all the time.
+/// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one
+/// for each page of the file, within the second limit. Few in tests, so that rings are full all the time.
 const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
 /// A ring that grows becomes so many times as large.
 const GROWTH: u64 = 16;

@@ -25,8 +25,8 @@ pub(crate) trait Memory: Send + Sync + Sized + 'static {
     /// Whether the next process will not find it.
     fn is_gone(&self) -> bool;
 
-    /// Words for so many cells, all of them 0, to go on with; and their seat, which is that of these if these still have
-    /// it. The next process does not find them before they are [named](Self::name).
+    /// Words for so many cells, all of them 0, to go on with; and their seat, which is that of these if these still
+    /// have it. The next process does not find them before they are [named](Self::name).
     fn another(&self, cells: u64) -> io::Result<(Self, Seat)>;
 
     /// Whether what [`another`](Self::another) has made can be named.
