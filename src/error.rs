@@ -198,6 +198,8 @@ pub enum ErrorKind {
     /// the past. Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool
     /// that was closed in order needs no log: move one that does not go with it away.
     Log {
+        /// Its path.
+        path: String,
         /// What is wrong with it.
         found: &'static str,
     },
@@ -584,7 +586,9 @@ impl fmt::Display for ErrorKind {
                 "{path} is where the log of the pool is to be, and is {found}: move it away, or remove it if the pool to which \
                  it belongs is gone"
             ),
-            Self::Log { found } => write!(f, "the log of the pool cannot be used: {found}"),
+            // Where there are no journals, there is no path.
+            Self::Log { path, found } if path.is_empty() => write!(f, "the log of the pool cannot be used: {found}"),
+            Self::Log { path, found } => write!(f, "the log of the pool, {path}, cannot be used: {found}"),
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
             Self::SnapshotTooOld { limit } => {
@@ -674,6 +678,16 @@ impl Fault {
             *found = meta.len();
         }
         self.in_pool(path.display().to_string())
+    }
+
+    /// The error, with the path of the log that it is about.
+    pub(crate) fn of_log(mut self, log: &Path) -> Self {
+        if let ErrorKind::Log { path, .. } = &mut *self.0
+            && path.is_empty()
+        {
+            *path = log.display().to_string();
+        }
+        self
     }
 
     /// The system refused what was attempted.

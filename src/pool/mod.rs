@@ -10,7 +10,7 @@ mod extents;
 pub(crate) mod format;
 mod info;
 pub(crate) mod instants;
-mod journal;
+pub(crate) mod journal;
 pub(crate) mod lists;
 mod metrics;
 #[cfg(all(test, bristlecone_loom))]

@@ -3,11 +3,11 @@
 use super::Snapshot;
 use crate::entry::kind::{Kind, Kinds};
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::medium::{self, Mapped, Medium};
+use crate::medium::{self, Journal, JournalStat, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Keys, Node, OneLine};
 use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
-use crate::pool::{OpenTree, Pool, Progress};
+use crate::pool::{OpenTree, Pool, Progress, journal};
 use crate::snapshot::ends::Ends;
 use crate::tree::{Item, LeafEntries, TreeNode, TreeState};
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ impl<M: Medium> Pool<M> {
             move |error| Fault::io(doing)(error).in_pool(name)
         };
         let part = PartFile::create(path).map_err(|(at, error)| refused("create the backup", &at)(error))?;
-        let options = self.state.options_like();
+        let options = self.state.options_like().journal(Journal::None);
         let copy = options.open(&part.path)?;
         // A tree that is closed takes space for its close record. That is for the entries of all trees first.
         let (mut entries, mut trees) = (0, Vec::new());
@@ -164,6 +164,10 @@ impl<M: Medium> Pool<M> {
         drop((snapshot, trees));
         let bytes = copy.state.segments.in_use();
         copy.close()?;
+        if let Some(JournalStat { mode, .. }) = self.state.medium.journal_stat() {
+            let named = |fault: Fault| fault.in_pool(part.path.display().to_string());
+            journal::remember(&part.path, mode).map_err(named)?;
+        }
         let report = Pool::options().read_only(true).open(&part.path)?.check()?;
         if let Some(&broken) = report.violations.first() {
             return Err(Fault::from(broken).in_pool(part.path.display().to_string()));

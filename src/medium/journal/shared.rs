@@ -214,6 +214,11 @@ impl RingFile {
         remove_part(&self.home, &self.part());
     }
 
+    /// Its path.
+    pub(super) fn place(&self) -> PathBuf {
+        self.home.place(self.seat)
+    }
+
     /// Whether it is one of the pool, of whichever time.
     pub(super) fn is_own(&self) -> bool {
         self.shared.is_of(self.home.uuid)
