@@ -106,10 +106,14 @@ pub enum ErrorKind {
     /// takes nothing any more, as after many such failures, has no room for it: copy the file to another one, and open
     /// the copy so. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
     DiskFailed,
-    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool
-    /// was written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there
-    /// may not fit together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before
-    /// it opens; for reading only, the pool opens, and can be checked, but its trees cannot be opened.
+    /// The pool has no journal, and this is not the boot of the machine in which it was written to last, and was not
+    /// closed. The operating system crashed; the power went; the machine was restarted, in order, after the process was
+    /// killed; or the file is a copy, made while the pool was open or after such an end, and this is another machine.
+    /// Changes that were acknowledged may be lost, and what is there may not fit together. There are two ways on:
+    /// [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens, and a
+    /// [backup](crate::Pool::backup) is whole. (A copy can also be made again, of a pool that is closed.) For reading
+    /// only, the pool opens, and can be checked, but its trees cannot be opened. With a
+    /// [journal](crate::Options::journal), a pool opens in all these cases.
     PowerLoss,
     /// A tree has a layout or a node size that this program has not named, so it has no check for it, and nothing is
     /// known of the tree. [Name](crate::Pool::name_layout) its layout before, or
@@ -511,9 +515,11 @@ impl fmt::Display for ErrorKind {
             ),
             Self::PowerLoss => write!(
                 f,
-                "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
-                 together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
-                 makes it usable if it is whole"
+                "it has no journal, and was not closed before the machine was started anew: the system crashed, the power went, the \
+                 machine was restarted in order after the process was killed, or the file was copied from another machine while the \
+                 pool was not closed. Some changes may be lost, and the rest may not fit together; `bristlecone check \
+                 --after-power-loss` (Options::open_after_power_loss) checks everything, and makes it usable if it is whole; else \
+                 restore a backup. A pool with a journal (Options::journal; bristlecone journal add) opens after all of that"
             ),
             Self::Unchecked { tree, layout } => {
                 write!(

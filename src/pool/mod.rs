@@ -134,6 +134,7 @@ impl<M: Medium> Pool<M> {
             boots: superblock.boots(),
             was_clean: self.state.was_clean && self.state.medium.facts().was_settled,
             power_loss: superblock.outlived(self.state.medium.facts().boot),
+            damaged_twin: self.state.found_damaged,
             durability: self.durability(),
         }
     }

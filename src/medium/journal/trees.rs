@@ -4,6 +4,7 @@
 //! A cut at a moment is a copy of both files and of the ring. So one run of a history is cut everywhere: after each
 //! sector that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
+use super::Journal;
 use super::engine::{Engine, Holes};
 use super::head::RingOwner;
 use super::header::Seat;
