@@ -207,8 +207,10 @@ pub enum ErrorKind {
         /// What is wrong with it.
         found: &'static str,
     },
-    /// Something else is where the log of the pool is to be made: the log of a pool that was here before, most likely.
-    /// It was not touched. Move it away; or remove it, if the pool to which it belongs is gone.
+    /// Something else is where the log of the pool is to be made: a file that is no log; the log of a pool that was here
+    /// before, where a new pool is made, or a process has that one open. It was not touched. Move it away; or remove it,
+    /// if the pool to which it belongs is gone. A pool that is there, such as a restored backup, [renames
+    /// it](crate::Recovered::old_log) itself.
     LogInTheWay {
         /// Its path.
         path: String,

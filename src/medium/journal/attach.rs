@@ -9,7 +9,7 @@ use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::open::{self, Opening, look};
 use super::shared::{Home, RingFile, SharedFile};
-use super::{Journal, first, head, left_over, shared};
+use super::{Journal, closed, first, head, left_over, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
@@ -187,7 +187,7 @@ impl Attached {
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.engine.settle()?;
         // A hint: without it, the log is kept where it could be removed.
-        let _ = left_over::note_closed(&self.engine.log, &self.engine.header.lock());
+        let _ = closed::note_closed(&self.engine.log, &self.engine.header.lock());
         let ring = self.engine.ring.memory();
         if ring.seat.in_memory {
             ring.remove();
@@ -389,7 +389,7 @@ pub(crate) fn create_log(
     len: u64,
     is_new: bool,
 ) -> Result<Option<OldLog>, Fault> {
-    let is_old = |log: &DiskFile| left_over::is_of_another(log, uuid) && (!is_new || left_over::is_dead(log));
+    let is_old = |log: &DiskFile| left_over::is_of_another(log, uuid) && (!is_new || closed::is_dead(log));
     create_log_beside(path, pool, uuid, len, is_old).map_err(|fault| fault.of_log(&log_path(path)))
 }
 

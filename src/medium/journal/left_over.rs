@@ -3,20 +3,13 @@
 //! A pool that takes the place of another one, such as a backup that was restored, finds log and ring of that one
 //! beside its path. They are removed if it is proven that no pool needs them, and renamed otherwise: the old pool may
 //! have been moved away without them.
-//!
-//! A close leaves the proof in a sector of the log between the header's twins:
-//!
-//! ```text
-//! 1024   | "BRISDONE" | uuid | uuid | salt | sequence of the header | CRC-32 |
-//! ```
 
 use super::beside::with_ending;
+use super::closed::is_dead;
 use super::disk::Disk;
 use super::header::{FIRST, Header};
 use super::left::OldLog;
-use super::log::Frames;
 use super::marker::Marker;
-use super::sealed::seal;
 use super::shared::{Home, RingFile};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::DiskFile;
@@ -25,40 +18,6 @@ use rustix::io::Errno;
 use std::fs::symlink_metadata;
 use std::io;
 use std::path::Path;
-
-/// "BRISDONE".
-const MAGIC: u64 = u64::from_le_bytes(*b"BRISDONE");
-/// The place of the note.
-const PLACE: u64 = 1024;
-const BYTES: usize = 48;
-
-fn note(header: &Header) -> [u8; BYTES] {
-    let Header { uuid, salt, sequence, .. } = *header;
-    seal([MAGIC, uuid[0], uuid[1], salt, sequence, 0])
-}
-
-/// Notes in a log that its pool was closed in order. The marker on the disk says so already. Every later open writes
-/// another header before it takes that back, so what is noted here is true as long as the header is the one that it
-/// names. It is not synced: a log without it is kept.
-pub(super) fn note_closed<F: Disk>(log: &F, header: &Header) -> io::Result<()> {
-    log.write(PLACE, &note(header))
-}
-
-/// Whether it is proven that a log has nothing that its pool lacks, and that its pool opens without it.
-pub(super) fn is_dead<F: Disk>(log: &F) -> bool {
-    let look = || {
-        // If a twin is damaged, it may have been the newer one.
-        let Some(header) = Header::read(log)? else { return Ok(false) };
-        if header.damaged_twin(log)?.is_some() {
-            return Ok(false);
-        }
-        let mut found = [0; BYTES];
-        log.read(PLACE, &mut found)?;
-        let is_new = header.life.epoch == FIRST && Frames::new(log, header, header.start).next()?.is_none();
-        io::Result::Ok(is_new || found == note(&header))
-    };
-    look().unwrap_or(false)
-}
 
 /// Whether a file is the log of another pool than the one with this uuid.
 pub(super) fn is_of_another<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {

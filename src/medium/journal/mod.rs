@@ -19,6 +19,7 @@ mod attach;
 mod attach;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod beside;
+mod closed;
 mod damage;
 mod disk;
 mod engine;
