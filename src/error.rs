@@ -207,10 +207,10 @@ pub enum ErrorKind {
         /// What is wrong with it.
         found: &'static str,
     },
-    /// Something else is where the log of the pool is to be made: a file that is no log; the log of a pool that was here
-    /// before, where a new pool is made, or a process has that one open. It was not touched. Move it away; or remove it,
-    /// if the pool to which it belongs is gone. A pool that is there, such as a restored backup, [renames
-    /// it](crate::Recovered::old_log) itself.
+    /// Something else is where the log of the pool is to be made. It is no log; or it is that of a pool that was here
+    /// before, and this one is new, or a process has that one open. It was not touched. Move it away; or remove it, if
+    /// the pool to which it belongs is gone. A pool that is there, such as a restored backup, clears it away by itself:
+    /// see [`Recovered::old_log`](crate::Recovered::old_log).
     LogInTheWay {
         /// Its path.
         path: String,
@@ -689,6 +689,7 @@ impl Fault {
     }
 
     /// The error, with the path of the log that it is about.
+    #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
     pub(crate) fn of_log(mut self, log: &Path) -> Self {
         if let ErrorKind::Log { path, .. } = &mut *self.0
             && path.is_empty()

@@ -1171,7 +1171,7 @@ fn a_restored_backup_takes_the_place_of_a_pool_that_was_closed() {
         let restore = || std::fs::copy(&backup, &path).unwrap();
         restore();
         assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
-        // The same backup once more, in the place of its other copy.
+        // This backup once more, in the place of its other copy.
         Pool::open(&path).unwrap().tree("t").unwrap().insert(11, 11).unwrap();
         restore();
         assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
@@ -1196,7 +1196,7 @@ fn a_log_that_its_pool_may_need_is_kept() {
     let path = dir.path().join("b.pool");
     let restore = || std::fs::copy(&backup, &path).unwrap();
     for (number, cut) in [(1, false), (2, true), (3, false)] {
-        // The pool is moved away without its log and its ring, as by somebody who makes room for the backup.
+        // The pool is moved away without its log and its ring, to make room for the backup.
         let killed = Killed::new(&path, "");
         let moved = dir.path().join(format!("{number}.moved"));
         std::fs::rename(&path, &moved).unwrap();

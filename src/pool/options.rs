@@ -319,7 +319,8 @@ impl Options {
     ///   [`ErrorKind::RingUncertain`]: the pool has a journal and was not closed in order, and its log or its ring is
     ///   missing, damaged, or another pool's. What is there is left as it is; see [`recovery`](Self::recovery).
     /// - [`ErrorKind::LogInTheWay`]: the pool is to have a new log, and there is something else where it should be, or
-    ///   the log of another pool that is in use, or that a new pool does not replace; [`ErrorKind::NoPlaceForLog`]: the log cannot be beside the pool, so the pool needs [`Journal::None`].
+    ///   the log of another pool that is in use, or that a new pool does not replace.
+    /// - [`ErrorKind::NoPlaceForLog`]: the log cannot be beside the pool, so the pool needs [`Journal::None`].
     /// - [`ErrorKind::JournalThere`]: [`Journal::None`] was asked for, and the pool has a journal.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes; or a pool with a journal
     ///   cannot leave out [`sync`](Self::sync).
