@@ -579,10 +579,10 @@ impl Options {
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Options for a new pool like this one.
+    /// Options for a new pool like this one, without a journal.
     pub(crate) fn options_like(&self) -> Options {
         let PoolGeometry { capacity, segment, .. } = self.superblock.lock().0.geometry;
-        Options::default().capacity(capacity).segment_size(segment)
+        Options::default().capacity(capacity).segment_size(segment).journal(Journal::None)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::Snapshot;
 use crate::entry::kind::{Kind, Kinds};
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::medium::{self, Journal, JournalStat, Mapped, Medium};
-use crate::node::{ByteLeaf, IndexKind, Keys, Node, OneLine};
+use crate::medium::{self, JournalStat, Mapped, Medium};
+use crate::node::{ByteLeaf, IndexKind, Interval, Node, OneLine};
 use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress, journal};
@@ -68,7 +68,7 @@ impl<N: TreeNode, M: Medium> BackupSource<M> for Typed<N, M> {
     ) -> Result<(u64, Arc<OpenTree>)> {
         let Self { tree, index, kinds } = self;
         let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, name, *index, *kinds))?;
-        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), LeafEntries::default());
+        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(Interval::everything())), LeafEntries::default());
         let (mut done, of) = (0, tree.leaves.in_use());
         let mut failed = None;
         let mut item = || -> Option<Item<N::Keys>> {
@@ -152,7 +152,7 @@ impl<M: Medium> Pool<M> {
             move |error| Fault::io(doing)(error).in_pool(name)
         };
         let part = PartFile::create(path).map_err(|(at, error)| refused("create the backup", &at)(error))?;
-        let options = self.state.options_like().journal(Journal::None);
+        let options = self.state.options_like();
         let copy = options.open(&part.path)?;
         // A tree that is closed takes space for its close record. That is for the entries of all trees first.
         let (mut entries, mut trees) = (0, Vec::new());

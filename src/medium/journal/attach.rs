@@ -108,8 +108,8 @@ impl Attached {
         let without_ring = recovered.without_ring || has_lost;
         let recovered = Recovered { without_ring, damaged_twin, old_log, ..recovered };
         // The header names the other one by now.
-        replaced.iter().for_each(RingFile::remove);
-        engine.ring.memory().remove_part();
+        replaced.iter().for_each(Memory::remove);
+        engine.ring.memory().remove_parts();
         let mut opened = Self { engine, mode, keeper, recovered, process: Process::this() };
         opened.set_mode(mode);
         Ok(opened)

@@ -5,12 +5,12 @@ use super::apply::{Patches, each};
 use super::disk::{self, Disk};
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
-use super::header::{self, Header, Region};
+use super::header::{self, Header, Region, Seat};
 use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
 use super::memory::Memory;
-use super::ring::{Appended, Content, Ring};
+use super::ring::{Appended, Cells, Content, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
 /// The greatest length that the region of a log grows to; little in tests.
@@ -36,6 +36,11 @@ const FAILED: u64 = 2;
 const NO_LOG: u64 = 4;
 /// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
 const NO_RING: u64 = 8;
+/// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one
+/// for each page of the file, within the second limit. Few in tests, so that rings are full all the time.
+const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
+/// A ring that grows becomes so many times as large.
+const GROWTH: u64 = 16;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -70,6 +75,12 @@ pub(crate) struct Engine<F, R> {
     /// Pages of the pool file that nobody uses.
     released: Mutex<Vec<Released>>,
     failure: OnceLock<Failure>,
+    /// How many cells the ring should have.
+    wanted_cells: AtomicU64,
+    /// A ring of so many, which has no name yet.
+    pub(super) larger: Mutex<Option<(R, Seat)>>,
+    /// The ring that the next process may still find, while another one takes its place.
+    pub(super) before: Mutex<Option<Arc<Cells<R>>>>,
     /// Why there is no other ring.
     no_ring: Mutex<Option<io::Error>>,
     /// The sequence of the header that is on the disk.
@@ -173,7 +184,7 @@ pub struct JournalStat {
     pub checkpoints: u64,
     /// How often a thread had to wait since then, because the ring was full.
     pub waits: u64,
-    /// How often another ring was made since then, because the one before had lost its name.
+    /// How often another ring was made since then, because the one before had become too small, or lost its name.
     pub rings: u64,
     /// What the open found of a process that did not close the pool in order.
     pub recovered: Recovered,
@@ -188,7 +199,7 @@ pub(super) enum Holes {
     Skip,
 }
 
-/// Whether a leader makes another ring if the one that is used has lost its name.
+/// Whether a leader goes on with another ring if the one that is used is too small, or has lost its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replaces {
     Ring,
@@ -216,6 +227,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             syncing_pool: Mutex::new(()),
             released: Mutex::new(Vec::new()),
             failure: OnceLock::new(),
+            wanted_cells: AtomicU64::new(0),
+            larger: Mutex::new(None),
+            before: Mutex::new(None),
             no_ring: Mutex::new(None),
             threads: OnceLock::new(),
             gate: AtomicU64::new(0),
@@ -351,6 +365,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn fill_later(&self, position: u64, entry: LogEntry, load: &impl Fn(u64) -> u64) {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        self.want_larger_ring();
         // The threads that own the positions up to here wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
         let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
@@ -371,9 +386,41 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn make_way(&self) -> io::Result<()> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        self.want_larger_ring();
         self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
         self.look_for_room();
         self.check_name()
+    }
+
+    /// Has the thread that makes checkpoints make a larger ring, if there may be one: changes have to wait for room.
+    fn want_larger_ring(&self) {
+        let [always, most] = CELLS;
+        let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
+        if wanted > self.ring.cells()
+            && self.wanted_cells.swap(wanted, Ordering::Relaxed) < wanted
+            && let Some(threads) = self.threads.get()
+        {
+            threads.checkpoint.unpark();
+        }
+    }
+
+    /// Makes the ring as large as it is wanted (J33). It stays as it is if there can be no other one: where there is no
+    /// room, or the pool is not at its path any more. Nothing is wanted then until the pool is opened again.
+    pub(crate) fn widen(&self) -> io::Result<()> {
+        self.widen_to(self.wanted_cells.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn widen_to(&self, cells: u64) -> io::Result<()> {
+        if cells <= self.ring.cells() {
+            return Ok(());
+        }
+        // Before anybody waits for it.
+        let mut larger = self.larger.lock();
+        if larger.is_none() {
+            *larger = self.ring.memory().another(cells).ok();
+        }
+        drop(larger);
+        self.lead_until(|| self.larger.lock().is_none(), || self.ring.next(), Replaces::Ring)
     }
 
     /// Whether so much of the ring is used that the log should be synced.
@@ -545,8 +592,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             ErrorKind::Io { doing, source } => Failure { doing, kind: source.kind(), code: source.raw_os_error() },
             _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
         };
-        // The next process must know of it, too, and what the system shows may hide it (J29).
-        let note = || head::note_failed(self.ring.memory().words(), true);
+        // The next process must know of it, too, and what the system shows may hide it (J29). It may find the ring
+        // before this one.
+        let note = || {
+            head::note_failed(self.ring.memory().words(), true);
+            self.before.lock().iter().for_each(|before| head::note_failed(before.words(), true));
+        };
         note();
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
             self.gate.fetch_or(FAILED, Ordering::Release);
@@ -575,6 +626,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             lead = self.changed.wait(lead);
         }
         drop(lead);
+        self.larger.lock().take().iter().for_each(|(unnamed, _)| unnamed.remove());
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 

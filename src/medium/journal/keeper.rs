@@ -1,5 +1,5 @@
 //! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, and writes space of
-//! the pool file ahead of need, out of the way of others. They sleep until there is something to do.
+//! the pool file ahead of need, and larger rings, out of the way of others. They sleep until there is something to do.
 
 use super::Journal;
 use super::disk::Disk;
@@ -89,6 +89,8 @@ impl Keeper {
             if engine_of_checkpoint.wants_checkpoint() {
                 let _ = engine_of_checkpoint.checkpoint();
             }
+            // What fails is reported to every thread that wants to change something.
+            let _ = engine_of_checkpoint.widen();
             is_ahead.set(!write_ahead());
         };
         let made = keeper.spawn("bristlecone-sync", sync).and_then(|()| keeper.spawn("bristlecone-ckpt", checkpoint));

@@ -10,6 +10,7 @@ use super::disk::Disk;
 use super::header::{FIRST, Header};
 use super::left::OldLog;
 use super::marker::Marker;
+use super::memory::Memory;
 use super::shared::{Home, RingFile};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::DiskFile;

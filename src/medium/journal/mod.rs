@@ -1,6 +1,6 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J32, and what a cut at each step
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J33, and what a cut at each step
 //! leaves.
 
 #![cfg_attr(
