@@ -1414,3 +1414,70 @@ fn a_ring_grows_with_what_has_to_wait() {
 fn len(file: &Path) -> u64 {
     std::fs::metadata(file).unwrap().len()
 }
+
+/// Pools that nobody changes, after all that was due is done: how often threads of this process have run.
+fn switches() -> u64 {
+    let of = |task: &Path| {
+        let status = std::fs::read_to_string(task.join("status")).unwrap_or_default();
+        let is_own = status.lines().any(|line| line == "Name:\tbristlecone");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:\t"));
+        is_own.then(|| count.and_then(|count| count.parse::<u64>().ok())).flatten()
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks.filter_map(|task| of(&task.ok()?.path())).sum()
+}
+
+/// Run alone in a process, by the test below: a thread of another test would be counted.
+#[test]
+#[ignore = "for a test that runs it alone"]
+fn many_pools_alone() {
+    const POOLS: usize = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..POOLS).map(|i| dir.path().join(format!("{i}.pool"))).collect();
+    let own = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = own();
+    let pools: Vec<Pool> = paths.iter().map(|path| open(path, Journal::default())).collect();
+    let trees: Vec<_> = pools.iter().map(|pool| pool.tree("t").unwrap()).collect();
+    for round in 0..3 {
+        trees.iter().for_each(|tree| _ = tree.insert(round, round).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    // What was flushed reaches the disk though nobody asks for it, also after a pause.
+    let start = std::time::Instant::now();
+    while pools.iter().any(|pool| pool.journal().unwrap().pending > 0) {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // One thread is left, and it sleeps.
+    let mut last = switches();
+    while own() > before + 1 || switches() != last {
+        last = switches();
+        assert!(start.elapsed() < Duration::from_secs(60), "{} threads, {last}", own() - before);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let files: u64 = std::fs::read_dir(dir.path()).unwrap().map(|file| blocks(&file.unwrap().path())).sum();
+    assert!(files / POOLS as u64 <= 1 << 20, "{files} bytes");
+    trees[7].insert(9, 9).unwrap();
+    while pools[7].journal().unwrap().pending > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop((trees, pools));
+    while own() > before {
+        assert!(start.elapsed() < Duration::from_secs(60), "a thread is left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn blocks(file: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(file).unwrap()) * 512
+}
+
+/// A hundred pools have one thread that looks after them, which sleeps while nobody changes anything, and takes none
+/// with it; and take at most a mebibyte of the disk each.
+#[test]
+fn many_idle_pools_have_one_thread_that_sleeps() {
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    let output = alone.args(["--exact", "many_pools_alone", "--ignored", "--test-threads=1"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

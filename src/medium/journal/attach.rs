@@ -103,7 +103,7 @@ impl Attached {
         }
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
-        pool.is_kept_by(keeper.checkpoints().clone());
+        pool.is_kept_by(keeper.checkpoints());
         let keeper = Some(keeper);
         let without_ring = recovered.without_ring || has_lost;
         let recovered = Recovered { without_ring, damaged_twin, old_log, ..recovered };

@@ -20,7 +20,6 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
@@ -36,6 +35,8 @@ const FAILED: u64 = 2;
 const NO_LOG: u64 = 4;
 /// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
 const NO_RING: u64 = 8;
+/// Nobody looks whether something was flushed: the next thread that has says so.
+const UNWATCHED: u64 = 16;
 /// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one
 /// for each page of the file, within the second limit. Few in tests, so that rings are full all the time.
 const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
@@ -92,14 +93,13 @@ pub(crate) struct Engine<F, R> {
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
     counts: JournalCounts,
-    threads: OnceLock<Threads>,
+    wakers: OnceLock<Wakers>,
 }
 
-/// The threads that look after a journal. They are woken when there is something for them to do.
-#[derive(Debug)]
-pub(super) struct Threads {
-    pub(super) sync: Thread,
-    pub(super) checkpoint: Thread,
+/// What is called when there is something to do in the background (`keeper.rs`).
+pub(super) struct Wakers {
+    pub(super) sync: Box<dyn Fn() + Send + Sync>,
+    pub(super) checkpoint: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What the leader, the thread that writes the log, needs.
@@ -231,7 +231,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             larger: Mutex::new(None),
             before: Mutex::new(None),
             no_ring: Mutex::new(None),
-            threads: OnceLock::new(),
+            wakers: OnceLock::new(),
             gate: AtomicU64::new(0),
             counts: JournalCounts::default(),
             sequence: AtomicU64::new(header.sequence),
@@ -308,9 +308,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         failed.map_or(Ok(()), |error| Err(Fault::io("give space of the pool back")(error)))
     }
 
-    /// Sets the threads that look after the journal from now on.
-    pub(super) fn is_kept_by(&self, threads: Threads) {
-        let _ = self.threads.set(threads);
+    /// Says what is to be woken from now on.
+    pub(super) fn is_kept_by(&self, wakers: Wakers) {
+        let _ = self.wakers.set(wakers);
     }
 
     /// Appends the lines that overlap `len` bytes from `at`, or only the words that do.
@@ -342,8 +342,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn part_is_full(&self) {
         self.look_for_room();
-        if let Some(threads) = self.threads.get().filter(|_| self.is_filling()) {
-            threads.sync.unpark();
+        if let Some(wakers) = self.wakers.get().filter(|_| self.is_filling()) {
+            (wakers.sync)();
         }
     }
 
@@ -379,7 +379,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Waits until a change may begin. The caller has locked nothing.
     #[inline]
     pub(crate) fn admit(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) == 0 { Ok(()) } else { self.make_way() }
+        if self.gate.load(Ordering::Acquire) & !UNWATCHED == 0 { Ok(()) } else { self.make_way() }
     }
 
     #[cold]
@@ -398,9 +398,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
         if wanted > self.ring.cells()
             && self.wanted_cells.swap(wanted, Ordering::Relaxed) < wanted
-            && let Some(threads) = self.threads.get()
+            && let Some(wakers) = self.wakers.get()
         {
-            threads.checkpoint.unpark();
+            (wakers.checkpoint)();
         }
     }
 
@@ -465,7 +465,41 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// The error that keeps everything from being acknowledged, if there is one.
     #[inline]
     pub(crate) fn check_acknowledged(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
+        if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING | UNWATCHED) == 0 {
+            Ok(())
+        } else {
+            self.look()
+        }
+    }
+
+    /// Has somebody look at what was flushed, if nobody does.
+    #[cold]
+    #[inline(never)]
+    fn look(&self) -> io::Result<()> {
+        let gate = self.gate.load(Ordering::Acquire);
+        if gate & UNWATCHED != 0
+            && self.gate.fetch_and(!UNWATCHED, Ordering::AcqRel) & UNWATCHED != 0
+            && let Some(wakers) = self.wakers.get()
+        {
+            (wakers.sync)();
+        }
+        if gate & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
+    }
+
+    /// Whether something was flushed that is not on the disk.
+    pub(crate) fn has_more(&self) -> bool {
+        self.ring.next() > self.ring.synced() && self.check().is_ok()
+    }
+
+    /// From now on, somebody looks at what is flushed.
+    pub(crate) fn is_watched(&self) {
+        self.gate.fetch_and(!UNWATCHED, Ordering::AcqRel);
+    }
+
+    /// Has threads say that they have flushed something. Tells whether they were told so before: a thread that has
+    /// flushed something before it could see that has been seen by now.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.gate.fetch_or(UNWATCHED, Ordering::AcqRel) & UNWATCHED != 0
     }
 
     /// The error that makes a kill lose what was flushed, if there is one.
@@ -749,9 +783,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         (synced != self.vouched.load(Ordering::Acquire) && self.ring.next() == synced).then_some(synced)
     }
 
-    /// Whether somebody has synced since this was asked last.
-    pub(crate) fn was_synced(&self) -> bool {
-        self.vouching.swap(0, Ordering::AcqRel) != 0
+    /// Has the next sync wake the job that vouches.
+    pub(crate) fn awaits_sync(&self) {
+        self.vouching.swap(0, Ordering::AcqRel);
     }
 
     /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later
@@ -946,13 +980,13 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         engine.wake();
         // The first sync after what was vouched for wakes the thread that vouches.
         if engine.vouching.swap(1, Ordering::AcqRel) == 0
-            && let Some(threads) = engine.threads.get()
+            && let Some(wakers) = engine.wakers.get()
         {
-            threads.sync.unpark();
+            (wakers.sync)();
         }
         let used = end.at - engine.start.load(Ordering::Relaxed);
-        if let Some(threads) = engine.threads.get().filter(|_| is_much(used, lead.region)) {
-            threads.checkpoint.unpark();
+        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region)) {
+            (wakers.checkpoint)();
         }
         Ok(())
     }
