@@ -106,10 +106,14 @@ pub enum ErrorKind {
     /// takes nothing any more, as after many such failures, has no room for it: copy the file to another one, and open
     /// the copy so. For reading only, the pool opens, and can be checked, but its trees cannot be opened.
     DiskFailed,
-    /// The machine went down (a crash of the operating system, power loss, but also an orderly restart) after the pool
-    /// was written to and before all of it was synced. Changes that were acknowledged may be lost, and what is there
-    /// may not fit together. [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before
-    /// it opens; for reading only, the pool opens, and can be checked, but its trees cannot be opened.
+    /// The pool has no journal, and this is not the boot of the machine in which it was written to last, and was not
+    /// closed. The operating system crashed; the power went; the machine was restarted, in order, after the process was
+    /// killed; or the file is a copy, made while the pool was open or after such an end, and this is another machine.
+    /// Changes that were acknowledged may be lost, and what is there may not fit together. There are two ways on:
+    /// [`open_after_power_loss`](crate::Options::open_after_power_loss) checks all of it before it opens, and a
+    /// [backup](crate::Pool::backup) is whole. (A copy can also be made again, of a pool that is closed.) For reading
+    /// only, the pool opens, and can be checked, but its trees cannot be opened. With a
+    /// [journal](crate::Options::journal), a pool opens in all these cases.
     PowerLoss,
     /// A tree has a layout or a node size that this program has not named, so it has no check for it, and nothing is
     /// known of the tree. [Name](crate::Pool::name_layout) its layout before, or
@@ -198,11 +202,15 @@ pub enum ErrorKind {
     /// the past. Look for the right log (the pool's path, with `.log` at its end), or restore a copy of both. A pool
     /// that was closed in order needs no log: move one that does not go with it away.
     Log {
+        /// Its path.
+        path: String,
         /// What is wrong with it.
         found: &'static str,
     },
-    /// Something else is where the log of the pool is to be made: the log of a pool that was here before, most likely.
-    /// It was not touched. Move it away; or remove it, if the pool to which it belongs is gone.
+    /// Something else is where the log of the pool is to be made. It is no log; or it is that of a pool that was here
+    /// before, and this one is new, or a process has that one open. It was not touched. Move it away; or remove it, if
+    /// the pool to which it belongs is gone. A pool that is there, such as a restored backup, clears it away by itself:
+    /// see [`Recovered::old_log`](crate::Recovered::old_log).
     LogInTheWay {
         /// Its path.
         path: String,
@@ -509,9 +517,11 @@ impl fmt::Display for ErrorKind {
             ),
             Self::PowerLoss => write!(
                 f,
-                "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit \
-                 together; `bristlecone check --after-power-loss` (Options::open_after_power_loss) checks everything, and \
-                 makes it usable if it is whole"
+                "it has no journal, and was not closed before the machine was started anew: the system crashed, the power went, the \
+                 machine was restarted in order after the process was killed, or the file was copied from another machine while the \
+                 pool was not closed. Some changes may be lost, and the rest may not fit together; `bristlecone check \
+                 --after-power-loss` (Options::open_after_power_loss) checks everything, and makes it usable if it is whole; else \
+                 restore a backup. A pool with a journal (Options::journal; bristlecone journal add) opens after all of that"
             ),
             Self::Unchecked { tree, layout } => {
                 write!(
@@ -584,7 +594,9 @@ impl fmt::Display for ErrorKind {
                 "{path} is where the log of the pool is to be, and is {found}: move it away, or remove it if the pool to which \
                  it belongs is gone"
             ),
-            Self::Log { found } => write!(f, "the log of the pool cannot be used: {found}"),
+            // Where there are no journals, there is no path.
+            Self::Log { path, found } if path.is_empty() => write!(f, "the log of the pool cannot be used: {found}"),
+            Self::Log { path, found } => write!(f, "the log of the pool, {path}, cannot be used: {found}"),
             Self::Corrupt { at, invariant } => write!(f, "corrupt at offset {at} ({at:#x}): {invariant}"),
             Self::Conflict => write!(f, "a conflict with another thread: nothing was done; repeat the transaction"),
             Self::SnapshotTooOld { limit } => {
@@ -674,6 +686,17 @@ impl Fault {
             *found = meta.len();
         }
         self.in_pool(path.display().to_string())
+    }
+
+    /// The error, with the path of the log that it is about.
+    #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+    pub(crate) fn of_log(mut self, log: &Path) -> Self {
+        if let ErrorKind::Log { path, .. } = &mut *self.0
+            && path.is_empty()
+        {
+            *path = log.display().to_string();
+        }
+        self
     }
 
     /// The system refused what was attempted.

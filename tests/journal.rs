@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use bristlecone::medium::Domain;
-use bristlecone::{ErrorKind, Journal, Map, Pool, Recovered, Recovery, RingPlace};
+use bristlecone::{ErrorKind, Journal, Map, OldLog, Pool, Recovered, Recovery, RingPlace};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -200,13 +200,19 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
         open(path, Journal::Each).tree("t").unwrap().insert(1, 1).unwrap();
     }
     let log = with(&path, ".log");
-    let aside = dir.path().join("aside");
-    std::fs::copy(&log, &aside).unwrap();
-    std::fs::copy(with(&other, ".log"), &log).unwrap();
-    let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("another pool")), "{refused}");
-    std::fs::copy(&aside, &log).unwrap();
-    assert_eq!(Pool::open(&path).unwrap().tree("t").unwrap().get(1), Some(1));
+    // Of a pool that was not closed, the log is needed.
+    let pool = Pool::open(&path).unwrap();
+    let (used, used_log) = (dir.path().join("used.pool"), dir.path().join("used.pool.log"));
+    copy(&path, &used);
+    pool.close().unwrap();
+    std::fs::copy(with(&other, ".log"), &used_log).unwrap();
+    let refused = Pool::open(&used).unwrap_err();
+    assert!(
+        matches!(&refused.kind, ErrorKind::Log { found, path } if found.contains("another pool")
+        && Path::new(path) == used_log && refused.to_string().contains(path)),
+        "{refused}"
+    );
+    assert!(std::fs::read(&used_log).unwrap() == std::fs::read(with(&other, ".log")).unwrap());
     // An old copy of both; one of the two is put back.
     let (old_pool, old_log) = (dir.path().join("old"), dir.path().join("old.log"));
     std::fs::copy(&path, &old_pool).unwrap();
@@ -219,11 +225,11 @@ fn a_log_that_is_missing_or_another_ones_is_an_error() {
     std::fs::copy(&log, &new_log).unwrap();
     std::fs::copy(&old_log, &log).unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found == CLOSED), "{refused}");
     std::fs::copy(&new_log, &log).unwrap();
     std::fs::copy(&old_pool, &path).unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found == CLOSED), "{refused}");
 }
 
 /// What is said of a log that does not go with the pool, if that was closed in order.
@@ -240,7 +246,7 @@ fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
     // Each has a log of its own: the numbers of logs begin at random, so either may seem older.
     open(&link, Journal::Each).tree("t").unwrap().insert(2, 2).unwrap();
     let refused = Pool::open(&path).unwrap_err();
-    assert!(matches!(refused.kind, ErrorKind::Log { found } if found == CLOSED), "{refused}");
+    assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found == CLOSED), "{refused}");
     // What it advises.
     std::fs::rename(with(&path, ".log"), dir.path().join("aside")).unwrap();
     let pool = open(&path, Journal::Each);
@@ -262,7 +268,7 @@ fn a_pool_that_was_used_under_another_name_says_which_log_it_needs() {
                   used with, which is beside that name";
     let read = Pool::options().read_only(true).open(&killed).unwrap_err();
     for refused in [read, Pool::open(&killed).unwrap_err()] {
-        assert!(matches!(refused.kind, ErrorKind::Log { found } if found == needed), "{refused}");
+        assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found == needed), "{refused}");
     }
     for ending in [".log", ".ring"] {
         std::fs::copy(with(&used, ending), with(&killed, ending)).unwrap();
@@ -282,7 +288,7 @@ fn a_pool_that_was_closed_needs_no_log() {
         std::fs::copy(&path, &copied).unwrap();
         let read = || Pool::options().read_only(true).open(&copied).unwrap_err();
         for refused in [read(), Pool::open(&copied).unwrap_err(), Pool::add_journal(&copied).unwrap_err()] {
-            assert!(matches!(refused.kind, ErrorKind::Log { found } if found.contains("not there")), "{refused}");
+            assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found.contains("not there")), "{refused}");
         }
         pool.close().unwrap();
         std::fs::remove_file(with(&path, ".log")).unwrap();
@@ -736,11 +742,11 @@ fn a_log_that_cannot_be_used_is_an_error_that_says_what_to_do() {
     let [pool, content] = [&killed.path, &log].map(|path| std::fs::read(path).unwrap());
     let refused = |what: &str| {
         let refused = match Pool::open(&killed.path).unwrap_err().kind {
-            ErrorKind::Log { found } => found,
+            ErrorKind::Log { found, .. } => found,
             other => panic!("{other}"),
         };
         let read = Pool::options().read_only(true).open(&killed.path).unwrap_err();
-        assert!(matches!(read.kind, ErrorKind::Log { found } if found == refused), "{read}, and {refused}");
+        assert!(matches!(read.kind, ErrorKind::Log { found, .. } if found == refused), "{read}, and {refused}");
         assert!(refused.contains(what) && refused.contains("restore a copy of "), "{refused}");
     };
     std::fs::write(&log, &content[..content.len() / 2]).unwrap();
@@ -1015,12 +1021,7 @@ fn a_new_pool_on_a_disk_has_a_journal() {
     copy(&path, &copied);
     let copied = Pool::options().recovery(Recovery::WithoutRing).open(&copied).unwrap();
     assert_eq!(copied.tree("t").unwrap().get(1), Some(2));
-    // A backup is a file alone, and a pool that is there keeps what it has.
-    let backup = dir.path().join("backup");
-    pool.backup(&backup).unwrap();
-    assert!(!with(&backup, ".log").exists() && !with(&backup, ".ring").exists());
-    assert_eq!(Pool::open(&backup).unwrap().durability(), Domain::Process);
-    assert!(Pool::options().journal(Journal::default()).open(&backup).unwrap().journal().is_some());
+    // A pool that is there keeps what it has.
     let without = dir.path().join("without");
     for options in [Pool::options().journal(Journal::None), Pool::options()] {
         assert_eq!(options.open(&without).unwrap().durability(), Domain::Process);
@@ -1100,6 +1101,270 @@ fn a_log_grows_with_what_is_changed() {
     let copied = without_ring(&copied);
     assert_eq!(copied.tree("t").unwrap().iter().collect::<Vec<_>>(), tree.iter().collect::<Vec<_>>());
     assert!(copied.check().unwrap().violations.is_empty());
+}
+
+/// A backup of a pool with these keys, which waits for the disk so.
+fn backup(dir: &Path, name: &str, mode: Journal, keys: u64) -> PathBuf {
+    let (path, backup) = (dir.join(format!("{name}.pool")), dir.join(format!("{name}.backup")));
+    let pool = open(&path, mode);
+    let tree = pool.tree("t").unwrap();
+    (0..keys).for_each(|key| assert_eq!(tree.insert(key, key * 3).unwrap(), None));
+    drop(tree);
+    pool.backup(&backup).unwrap();
+    pool.close().unwrap();
+    // It is a file alone.
+    let beside = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(beside.filter(|file| file.starts_with(&format!("{name}.backup"))).count(), 1);
+    backup
+}
+
+/// The numbers of a restored pool with so many keys: what was done with the old log.
+fn restored(path: &Path, mode: Journal, keys: u64) -> Option<OldLog> {
+    let beside = || [".log", ".ring"].map(|ending| std::fs::read(with(path, ending)).ok());
+    let before = beside();
+    let read = Pool::options().read_only(true).open(path).unwrap();
+    assert_eq!((read.tree("t").unwrap().len(), read.journal().unwrap().mode), (keys, mode));
+    assert!(read.stat().was_clean && read.check().unwrap().is_clean());
+    drop(read);
+    assert!(beside() == before, "looking changes nothing");
+    let pool = Pool::open(path).unwrap();
+    let stat = pool.journal().unwrap();
+    assert_eq!((pool.tree("t").unwrap().len(), stat.mode, pool.stat().was_clean), (keys, mode, true));
+    let mut expected = Recovered::default();
+    expected.old_log = stat.recovered.old_log;
+    assert_eq!(stat.recovered, expected);
+    pool.close().unwrap();
+    assert_eq!(Pool::open(path).unwrap().journal().unwrap().recovered, Recovered::default());
+    stat.recovered.old_log
+}
+
+#[test]
+fn a_backup_remembers_when_its_pool_waits_for_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    for mode in [Journal::Each, Journal::Every(Duration::from_millis(250)), Journal::OnRequest] {
+        let name = format!("{mode:?}");
+        let backup = backup(dir.path(), &name, mode, 10);
+        assert_eq!(restored(&backup, mode, 10), None);
+        // So does one that is made without writing.
+        let (again, path) = (dir.path().join("again"), dir.path().join(format!("{name}.pool")));
+        Pool::options().read_only(true).open(path).unwrap().backup(&again).unwrap();
+        assert_eq!(restored(&again, mode, 10), None);
+        for file in ["again", "again.log", "again.ring"] {
+            std::fs::remove_file(dir.path().join(file)).unwrap();
+        }
+    }
+    let path = dir.path().join("without.pool");
+    plain().open(&path).unwrap().backup(with(&path, ".backup")).unwrap();
+    assert!(Pool::open(with(&path, ".backup")).unwrap().journal().is_none());
+}
+
+#[test]
+fn a_restored_backup_takes_the_place_of_a_pool_that_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = Journal::Every(Duration::from_millis(20));
+    let backup = backup(dir.path(), "a", mode, 10);
+    let path = dir.path().join("b.pool");
+    // Also where the log's twin has gone round, and after a pool that was never changed.
+    for keys in [300, 0] {
+        let pool = open(&path, Journal::OnRequest);
+        let tree = pool.tree("t").unwrap();
+        (0..keys).for_each(|key| assert_eq!(tree.insert(key + 10, key).unwrap(), None));
+        drop(tree);
+        pool.close().unwrap();
+        let restore = || std::fs::copy(&backup, &path).unwrap();
+        restore();
+        assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
+        // This backup once more, in the place of its other copy.
+        Pool::open(&path).unwrap().tree("t").unwrap().insert(11, 11).unwrap();
+        restore();
+        assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
+        for file in [".log", ".ring"] {
+            assert!(with(&path, file).exists() && !with(&path, &format!("{file}.old-1")).exists());
+        }
+        assert!(!with(&path, ".ring.1").exists());
+        std::fs::remove_file(&path).unwrap();
+        // A new pool is as good as a restored one.
+        let pool = open(&path, Journal::OnRequest);
+        assert_eq!(pool.journal().unwrap().recovered.old_log, Some(OldLog::Removed));
+        pool.close().unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_log_that_its_pool_may_need_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = Journal::OnRequest;
+    let backup = backup(dir.path(), "a", mode, 10);
+    let path = dir.path().join("b.pool");
+    let restore = || std::fs::copy(&backup, &path).unwrap();
+    for (number, cut) in [(1, false), (2, true), (3, false)] {
+        // The pool is moved away without its log and its ring, to make room for the backup.
+        let killed = Killed::new(&path, "");
+        let moved = dir.path().join(format!("{number}.moved"));
+        std::fs::rename(&path, &moved).unwrap();
+        let beside = [".log", ".ring"].map(|ending| std::fs::read(with(&path, ending)).unwrap());
+        restore();
+        if cut {
+            std::fs::rename(with(&path, ".ring"), with(&path, &format!(".ring.old-{number}"))).unwrap();
+        }
+        assert_eq!(restored(&path, mode, 10), Some(OldLog::Kept { number }));
+        let old = [".log", ".ring"].map(|ending| with(&path, &format!("{ending}.old-{number}")));
+        assert!(old.each_ref().map(|old| std::fs::read(old).unwrap()) == beside);
+        for (old, ending) in old.iter().zip([".log", ".ring"]) {
+            std::fs::copy(old, with(&moved, ending)).unwrap();
+        }
+        Killed { path: moved }.is_whole();
+        // The next one is killed with log and ring of a copy of the backup.
+        assert_eq!(killed.path, path);
+        std::fs::remove_file(&path).unwrap();
+        for ending in [".log", ".ring"] {
+            std::fs::remove_file(with(&path, ending)).unwrap();
+        }
+    }
+    // Another copy of the same backup was killed.
+    restore();
+    let pool = Pool::open(&path).unwrap();
+    pool.tree("t").unwrap().insert(11, 11).unwrap();
+    let files = ["", ".log", ".ring"].map(|ending| std::fs::read(with(&path, ending)).unwrap());
+    pool.close().unwrap();
+    for (file, ending) in files.iter().zip(["", ".log", ".ring"]) {
+        std::fs::write(with(&path, ending), file).unwrap();
+    }
+    restore();
+    assert_eq!(restored(&path, mode, 10), Some(OldLog::Kept { number: 4 }));
+    assert!(std::fs::read(with(&path, ".log.old-4")).unwrap() == files[1]);
+}
+
+/// What a close has noted counts only as long as the log is as it was.
+#[test]
+fn a_log_that_is_damaged_or_was_used_since_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = Journal::OnRequest;
+    let backup = backup(dir.path(), "a", mode, 10);
+    let path = dir.path().join("b.pool");
+    let pool = open(&path, mode);
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    pool.close().unwrap();
+    let closed = std::fs::read(with(&path, ".log")).unwrap();
+    drop(open(&path, mode));
+    let pool = open(&path, mode);
+    let used = std::fs::read(with(&path, ".log")).unwrap();
+    pool.close().unwrap();
+    let mut logs = vec![used];
+    for at in [0, 4096, 1024] {
+        let mut log = closed.clone();
+        log[at + 40] ^= 1;
+        logs.push(log);
+    }
+    for (log, number) in logs.iter().zip(1..) {
+        std::fs::write(with(&path, ".log"), log).unwrap();
+        std::fs::copy(&backup, &path).unwrap();
+        assert_eq!(restored(&path, mode, 10), Some(OldLog::Kept { number }));
+        assert!(std::fs::read(with(&path, &format!(".log.old-{number}"))).unwrap() == *log);
+    }
+    std::fs::write(with(&path, ".log"), &closed).unwrap();
+    std::fs::copy(&backup, &path).unwrap();
+    assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
+}
+
+#[test]
+fn a_log_that_a_process_uses_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = Journal::OnRequest;
+    let backup = backup(dir.path(), "a", mode, 10);
+    let (path, moved) = (dir.path().join("b.pool"), dir.path().join("c.pool"));
+    let pool = open(&path, mode);
+    pool.tree("t").unwrap().insert(1, 1).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::copy(&backup, &path).unwrap();
+    let refused = Pool::open(&path).unwrap_err();
+    assert!(
+        matches!(&refused.kind, ErrorKind::LogInTheWay { path: log, found }
+            if *log == with(&path, ".log").display().to_string() && found.contains("a process has open")),
+        "{refused}"
+    );
+    pool.sync().unwrap();
+    pool.close().unwrap();
+    assert_eq!(restored(&path, mode, 10), Some(OldLog::Removed));
+    assert_eq!(Pool::open(&moved).unwrap().tree("t").unwrap().get(1), Some(1));
+}
+
+/// A pool without a journal is restored, and gets one; or there is none, and one is made.
+#[test]
+fn a_journal_is_added_where_an_old_log_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pool");
+    let killed = Killed::new(&path, "");
+    std::fs::remove_file(&path).unwrap();
+    let log = std::fs::read(with(&path, ".log")).unwrap();
+    // Its pool may be missing by mistake.
+    let refused = Pool::options().journal(Journal::Each).open(&killed.path).unwrap_err();
+    assert!(matches!(&refused.kind, ErrorKind::LogInTheWay { found: "the log of another pool", .. }), "{refused}");
+    assert!(!path.exists() && std::fs::read(with(&path, ".log")).unwrap() == log);
+    plain().open(&path).unwrap().close().unwrap();
+    for number in 1..3 {
+        if number == 1 {
+            assert_eq!(Pool::add_journal(&path).unwrap(), Some(OldLog::Kept { number }));
+        } else {
+            std::fs::write(with(&path, ".log"), &log).unwrap();
+            let pool = Pool::options().journal(Journal::Each).open(&path).unwrap();
+            assert_eq!(pool.journal().unwrap().recovered.old_log, Some(OldLog::Kept { number }));
+        }
+        assert!(std::fs::read(with(&path, &format!(".log.old-{number}"))).unwrap() == log);
+        Pool::remove_journal(&path).unwrap();
+    }
+    assert_eq!(Pool::add_journal(&path).unwrap(), None);
+}
+
+/// The log was put back as it was before the first open, and the ring is gone: nothing but the marker knows of what was
+/// changed.
+#[test]
+fn a_pool_that_the_marker_does_not_call_settled_was_not_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, killed) = (dir.path().join("a.pool"), dir.path().join("b.pool"));
+    plain().open(&path).unwrap().close().unwrap();
+    Pool::add_journal(&path).unwrap();
+    let new = std::fs::read(with(&path, ".log")).unwrap();
+    let pool = open(&path, Journal::Each);
+    let tree = pool.tree("t").unwrap();
+    (0..100).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+    copy(&path, &killed);
+    std::fs::write(with(&killed, ".log"), &new).unwrap();
+    for recovery in [Recovery::Whole, Recovery::WithoutRing] {
+        let options = Pool::options().recovery(recovery);
+        for refused in [options.clone().read_only(true).open(&killed), options.open(&killed)] {
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused.kind, ErrorKind::LogDamaged { .. }), "{refused}");
+        }
+    }
+    assert!(std::fs::read(with(&killed, ".log")).unwrap() == new);
+    // What is given up then is said: it was not closed.
+    let options = Pool::options().recovery(Recovery::ShortLog);
+    for options in [options.clone().read_only(true), options] {
+        let pool = options.open(&killed).unwrap();
+        assert!(!pool.stat().was_clean && pool.check().unwrap().is_clean());
+    }
+    // Nor is one whose marker was lost, and whose log or ring has more than its file.
+    let file = std::fs::File::options().write(true).open(&killed).unwrap();
+    for synced in [true, false] {
+        let pool = open(&path.with_extension(synced.to_string()), Journal::OnRequest);
+        let path = path.with_extension(synced.to_string());
+        let tree = pool.tree("t").unwrap();
+        (0..100).for_each(|key| assert_eq!(tree.insert(key, key).unwrap(), None));
+        if synced {
+            pool.sync().unwrap();
+        }
+        copy(&path, &killed);
+        std::fs::copy(with(&path, ".ring"), with(&killed, ".ring")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 512], 1024).unwrap();
+        let log = std::fs::read(with(&killed, ".log")).unwrap();
+        for options in [Pool::options().read_only(true), Pool::options()] {
+            let refused = options.open(&killed).unwrap_err();
+            assert!(matches!(refused.kind, ErrorKind::Log { found, .. } if found.contains("not empty")), "{refused}");
+        }
+        assert!(std::fs::read(with(&killed, ".log")).unwrap() == log);
+    }
 }
 
 /// What a small pool takes, and how its ring grows once changes have to wait for room. There is one ring at any time,

@@ -16,8 +16,9 @@ use std::process::ExitCode;
 /// Trees whose nodes have sizes or layouts that only their own program knows are named, and not checked.
 ///
 /// Exit codes: 0 everything was checked, and nothing is broken; 1 an invariant is broken, or the pool cannot be opened;
-/// 2 wrong arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock that is
-/// damaged, of which the other one is whole, is named, and changes no code.
+/// 2 wrong arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock, or of
+/// the header of a journal's log, that is damaged, and of which the other one is whole, is named, and changes no code:
+/// nothing is missing, and --repair writes it anew.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -27,7 +28,10 @@ pub(crate) struct Args {
     /// changed
     #[arg(long)]
     after_power_loss: bool,
-    /// If the log of a pool with a journal is damaged, end it there, so that the pool can be used again, and then check
+    /// Write damaged copies anew of which the other one is whole; if the log of a journal is damaged, end it there, so
+    /// that the pool can be used again; and then check
+    ///
+    /// If an invariant is broken, no copy is written.
     ///
     /// The log is kept as it was, as POOL.log.damaged (.damaged.2, and so on, if there is one). It is told how much is
     /// known to be lost: the pool is then as it was at one moment, and what came later is gone for good. Restore the
@@ -96,6 +100,29 @@ fn check(args: &Args) -> Result<(Report, bool), Error> {
     Ok((pool.check()?, !pool.stat().power_loss))
 }
 
+/// A copy that was damaged, of which the other one was whole, and that was written anew.
+struct Mended {
+    /// Of what it is a copy.
+    of: &'static str,
+    at: u64,
+}
+
+/// Opens a pool for writing, which writes damaged copies anew, if there is one. A pool in which something else is
+/// wrong is left as it is.
+fn mend(path: &Path, opening: Opening) -> Outcome<Vec<Mended>> {
+    let options = opening.options(Pool::options().create(false));
+    let Ok(pool) = options.clone().read_only(true).open(path) else { return Ok(Vec::new()) };
+    let report = pool.check()?;
+    let mended = [("superblock", report.damaged_twin), ("log", report.damaged_log_twin)];
+    let mended: Vec<_> = mended.into_iter().filter_map(|(of, at)| Some(Mended { of, at: at? })).collect();
+    if mended.is_empty() || !report.violations.is_empty() || pool.stat().power_loss {
+        return Ok(Vec::new());
+    }
+    drop(pool);
+    options.open(path)?.close()?;
+    Ok(mended)
+}
+
 /// What was done to a pool whose log was damaged.
 struct Repaired {
     /// The copy of the log as it was.
@@ -151,6 +178,7 @@ fn sync_directory(of: &Path) -> io::Result<()> {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let repaired = if args.repair { repair(&args.pool, args.opening)? } else { None };
+    let mended = if args.repair { mend(&args.pool, args.opening)? } else { Vec::new() };
     let report = match check(&args) {
         Ok(report) => Ok(report),
         Err(error) => Err(damage(&error).ok_or(error)?),
@@ -164,7 +192,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
     };
     let unchecked = std::mem::take(&mut report.unchecked);
-    let Report { trees, leaves, entries, unfinished, damaged_twin, .. } = report;
+    let Report { trees, leaves, entries, unfinished, damaged_twin, damaged_log_twin, .. } = report;
     if args.json {
         let problem = |p: &Problem| json!({ "at": p.at, "invariant": p.invariant, "message": p.message });
         out::json(&json!({
@@ -173,12 +201,14 @@ pub(crate) fn run(args: Args) -> Outcome {
             "entries": entries,
             "unfinished": unfinished,
             "damaged_twin": damaged_twin,
+            "damaged_log_twin": damaged_log_twin,
             "verdict": match verdict {
                 Verdict::Clean => "clean",
                 Verdict::Unchecked => "unchecked",
                 _ => "damaged",
             },
             "repaired": repaired.as_ref().map(|repaired| json!({ "kept": repaired.kept.to_string_lossy(), "lost": repaired.lost })),
+            "mended": mended.iter().map(|Mended { of, at }| json!({ "of": of, "at": at })).collect::<Vec<_>>(),
             "usable": problems.is_empty() && usable,
             "unchecked": unchecked.iter().map(|tree| &tree.name).collect::<Vec<_>>(),
             "problems": problems.iter().map(problem).collect::<Vec<_>>(),
@@ -193,8 +223,14 @@ pub(crate) fn run(args: Args) -> Outcome {
                 let kept = out::shown(&kept.to_string_lossy());
                 out::text(&format!("the log was damaged, and ends there now: {lost}; {kept} is the log as it was"))?;
             }
-            None if args.repair && is_open => out::text("there is nothing to repair: the log is not damaged")?,
+            None if args.repair && is_open && mended.is_empty() => {
+                out::text("there is nothing to repair: the log is not damaged")?
+            }
             None => {}
+        }
+        for Mended { of, at } in &mended {
+            let of = if *of == "log" { "the log's header" } else { "the superblock" };
+            out::text(&format!("offset {at} ({at:#x}): this copy of {of} was damaged, and was written anew"))?;
         }
         for Problem { at, invariant, message } in &problems {
             let colon = if invariant.is_empty() { "" } else { ": " };
@@ -202,6 +238,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         if let Some(at) = damaged_twin {
             let what = "this copy of the superblock is damaged, or a crash has torn it; the other one is whole";
+            out::text(&format!(
+                "offset {at} ({at:#x}): {what}, and the next open for writing (`put`, say) writes both anew"
+            ))?;
+        }
+        if let Some(at) = damaged_log_twin {
+            let what = "this copy of the log's header is damaged; the other one is whole";
             out::text(&format!(
                 "offset {at} ({at:#x}): {what}, and the next open for writing (`put`, say) writes both anew"
             ))?;
@@ -232,7 +274,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             out::shown(&args.pool.to_string_lossy())
         ))?;
         if problems.is_empty() && !usable {
-            let why = "the machine went down, or the disk failed, before all changes were on the disk, so some may be missing";
+            let why = "the machine was started anew, or the disk failed, before all changes were on the disk, so some may be missing";
             out::text(&format!("{why}; --after-power-loss makes the pool usable"))?;
         }
     }

@@ -1,6 +1,6 @@
 //! `journal`: gives a pool a journal, or takes it away. How its figures are shown is here, too.
 
-use crate::opening::Opening;
+use crate::opening::{self, Opening};
 use crate::out::{self, Outcome};
 use crate::parse;
 use bristlecone::medium::JournalStat;
@@ -44,7 +44,12 @@ struct From {
 
 pub(crate) fn run(args: Args) -> Outcome {
     match args.what {
-        What::Add(On { pool }) => Pool::add_journal(pool)?,
+        What::Add(On { pool }) => {
+            if let Some(old) = Pool::add_journal(&pool)? {
+                let told = opening::left_over(&pool, old);
+                out::aside(&out::shown(&format!("bristlecone: {}: {told}", pool.display())));
+            }
+        }
         What::Remove(From { on: On { pool }, opening }) => {
             remove(&pool, opening).map_err(|error| match error.kind {
                 ErrorKind::JournalThere { has: false } => format!("{}: the pool has no journal", error.pool).into(),
@@ -82,6 +87,7 @@ pub(crate) fn object(figures: &JournalStat) -> Value {
             "given_up": recovered.given_up,
             "without_ring": recovered.without_ring,
             "lost": recovered.lost,
+            "damaged_twin": recovered.damaged_twin,
         },
     })
 }

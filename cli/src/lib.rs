@@ -81,9 +81,9 @@ enum Command {
     Check(check::Args),
     /// Copy all trees of a pool to a new one, which is checked and takes no more space than it needs
     ///
-    /// A pool that another process has open can only be copied by that process, through the library. The copy has no
-    /// journal; `journal add` gives it one. A log of another pool that has its name, POOL.log, must be moved or removed
-    /// before that.
+    /// A pool that another process has open can only be copied by that process, through the library. The copy is a file
+    /// alone. If the pool has a journal, so has the copy: its log is made where it is opened. Log and ring of a pool
+    /// whose place it takes are removed if that was closed in order, and else get the ending .old-1.
     Backup(backup::Args),
     /// Make a pool of a backup: the same as `backup`
     Restore(backup::Args),

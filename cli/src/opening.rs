@@ -2,7 +2,7 @@
 //! and what is said of a pool that was opened so.
 
 use crate::out;
-use bristlecone::{Options, Pool, Recovered, Recovery, Result};
+use bristlecone::{OldLog, Options, Pool, Recovered, Recovery, Result};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -59,11 +59,38 @@ pub(crate) fn with_ending(pool: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-/// Says on the standard error what is missing of a pool that was opened.
+/// Says on the standard error what is missing of a pool that was opened, and what the open has mended.
 pub(crate) fn tell(path: &Path, pool: &Pool) {
-    let Some(figures) = pool.journal() else { return };
-    for loss in losses(&figures.recovered) {
-        out::aside(&out::shown(&format!("bristlecone: {}: {loss}", path.display())));
+    let recovered = pool.journal().map(|figures| figures.recovered).unwrap_or_default();
+    let mended = if pool.medium().facts().read_only { Vec::new() } else { mended(pool, &recovered) };
+    let old_log = recovered.old_log.map(|old| left_over(path, old));
+    for told in losses(&recovered).into_iter().chain(mended).chain(old_log) {
+        out::aside(&out::shown(&format!("bristlecone: {}: {told}", path.display())));
+    }
+}
+
+/// What was damaged, and is there once more.
+fn mended(pool: &Pool, recovered: &Recovered) -> Vec<String> {
+    let copies = [("its superblock", pool.stat().damaged_twin), ("its log's header", recovered.damaged_twin)];
+    let mended = |(of, at): (&str, Option<u64>)| {
+        Some(format!("a copy of {of}, at offset {}, was damaged, and was written anew", at?))
+    };
+    copies.into_iter().filter_map(mended).collect()
+}
+
+/// What was done with the log of a pool that was here before.
+pub(crate) fn left_over(path: &Path, old: OldLog) -> String {
+    match old {
+        OldLog::Kept { number } => {
+            let [log, ring] = [".log", ".ring"].map(|ending| with_ending(path, &format!("{ending}.old-{number}")));
+            format!(
+                "the log of another pool, which was here before, was in the place of its log, and is {} now (and its ring, if there was one, \
+                 {}): put them beside that pool if it was moved away, or remove them",
+                log.display(),
+                ring.display()
+            )
+        }
+        _ => "the log of another pool, which was here before and was closed in order, was removed".to_owned(),
     }
 }
 

@@ -260,7 +260,9 @@ fn text(figures: &Figures) -> String {
     let is_limited = pool.capacity < 1 << 47;
     let limit = if is_limited { format!(", of {} at most", out::bytes(pool.capacity)) } else { String::new() };
     let shutdown = match (pool.power_loss, pool.was_clean) {
-        (true, _) => "not on the disk when the machine went down: `check --after-power-loss` tells what it is worth",
+        (true, _) => {
+            "not all on the disk before the machine was started anew, or the disk failed: `check --after-power-loss` tells what it is worth"
+        }
         (false, true) => "closed in order",
         (false, false) => "not closed: it crashed, or was killed",
     };

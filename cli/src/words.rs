@@ -36,8 +36,10 @@ fn advised(kind: &ErrorKind) -> Option<String> {
                 .to_owned()
         }
         ErrorKind::PowerLoss => {
-            "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
-             `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole"
+            "it has no journal, and was not closed before the machine was started anew: the system crashed, the power went, the machine was \
+             restarted in order after the process was killed, or the file was copied from another machine while the pool was not closed. \
+             Some changes may be lost, and the rest may not fit together; `bristlecone check --after-power-loss` checks everything, and makes \
+             it usable if it is whole; else restore a backup. A pool with a journal (`bristlecone journal add`) opens after all of that"
                 .to_owned()
         }
         ErrorKind::RingLost { path } => format!(

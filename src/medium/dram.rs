@@ -29,6 +29,10 @@ macro_rules! without_file {
             false
         }
 
+        fn journal_stat(&self) -> Option<$crate::stat::JournalStat> {
+            None
+        }
+
         fn reserved_to(&self, at: u64) -> u64 {
             at
         }

@@ -1,7 +1,7 @@
 //! A medium over another one, or over one of two.
 
 use super::sealed::Sealed;
-use super::{Costs, Facts, Hint, Journal, Medium, Step};
+use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step};
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ macro_rules! passed_on {
             #[inline]
             fn acknowledge() -> io::Result<()>;
             fn settle() -> io::Result<()>;
+            fn journal_stat() -> Option<JournalStat>;
             fn reserve(at: u64, len: u64) -> io::Result<()>;
             fn reserved_to(at: u64) -> u64;
             fn release(at: u64, len: u64) -> io::Result<()>;

@@ -27,7 +27,7 @@ mod system;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
-use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, Wanted};
+use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, OldLog, Wanted};
 use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -182,7 +182,7 @@ impl Mapped {
         let file = file::open(path, mapping)?;
         let len = system::len_to_map(&file, mapping, reach)?;
         let marker = system::marker(&file, mapping)?;
-        let was_settled = marker.as_ref().map_or(Ok(true), |marker| journal::was_settled(path, marker))?;
+        let was_settled = marker.as_ref().is_none_or(Marker::is_settled);
         let journal = match marker.filter(|_| mapping == Mapping::Write) {
             // Before the file is mapped: the mapping shows what the journal has applied.
             Some(marker) => Some(Box::new(Attached::open(path, &file, marker, boot(), wanted)?)),
@@ -204,9 +204,21 @@ impl Mapped {
         Ok(made)
     }
 
-    /// Makes the log of a closed pool that has none, durably, with so many bytes for frames.
-    pub(crate) fn create_log(&self, path: &Path, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
-        journal::create_log(path, &self.file, uuid, len)
+    /// Makes the log of a closed pool that has none, durably, with so many bytes for frames. Tells what has become of
+    /// the log of a pool that was here before.
+    pub(crate) fn create_log(&self, path: &Path, uuid: [u64; 2], len: u64) -> Result<Option<OldLog>, Fault> {
+        journal::create_log(path, &self.file, uuid, len, self.is_new())
+    }
+
+    /// An error if there are a log and a ring that have what the pool's file lacks, which does not say so.
+    pub(crate) fn lacks_nothing(&self, path: &Path, uuid: [u64; 2]) -> Result<(), Fault> {
+        journal::lacks_nothing(path, &self.file, uuid, self.boot)
+    }
+
+    /// Says in the file of a closed pool that it has a journal, whose log is made when it is opened, and how it waits
+    /// for the disk then.
+    pub(crate) fn remember_journal(&self, uuid: [u64; 2], mode: Journal) -> Result<(), Fault> {
+        Marker::without_log(uuid, mode).write_through(&*self.file).map_err(Fault::io("write to the pool"))
     }
 
     /// Says in the file of a closed pool that it has a journal from now on, for which there is a log, and how it waits
@@ -417,6 +429,10 @@ impl Medium for Mapped {
 
     fn set_journal(&mut self, mode: Journal) -> bool {
         self.journal.as_mut().map(|journal| journal.set_mode(mode)).is_some()
+    }
+
+    fn journal_stat(&self) -> Option<JournalStat> {
+        self.journal()
     }
 
     fn settle(&self) -> io::Result<()> {

@@ -34,7 +34,7 @@ pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
 #[cfg(all(test, bristlecone_loom))]
 pub(crate) use dram::{without_file, without_journal};
-pub use journal::{Journal, JournalStat, Recovered, Recovery, RingPlace};
+pub use journal::{Journal, JournalStat, OldLog, Recovered, Recovery, RingPlace};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 #[doc(hidden)]
 pub use journal::{KeptRing, RingInMemory, RingSays};
@@ -233,6 +233,10 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     /// Says how changes wait for the disk from now on. False if the medium has no journal.
     #[doc(hidden)]
     fn set_journal(&mut self, mode: Journal) -> bool;
+
+    /// Numbers about the journal, if the medium has one. See [`Pool::journal`](crate::Pool::journal).
+    #[doc(hidden)]
+    fn journal_stat(&self) -> Option<JournalStat>;
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
     /// opened without further work.

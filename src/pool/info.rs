@@ -30,6 +30,9 @@ pub struct Stat {
     /// Whether the machine went down, or the disk failed, before all changes were on the disk. Such a pool only opens
     /// for reading, or [after a check](crate::Options::open_after_power_loss).
     pub power_loss: bool,
+    /// The offset of a copy of the superblock that was damaged, or torn by a crash, when the pool was opened. The other
+    /// one was whole, and an open for writing has written both anew.
+    pub damaged_twin: Option<u64>,
     /// The durability domain, which says which crashes changes survive.
     pub durability: Domain,
 }

@@ -7,7 +7,7 @@
 use super::Options;
 use super::{Pool, PoolState};
 use crate::error::{ErrorKind, Fault, Result};
-use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping, Medium};
+use crate::medium::{self, Domain, Journal, JournalStat, Mapped, Mapping, Medium, OldLog};
 use crate::pool::format::{HEADER, Superblock};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ impl Pool {
     ///
     /// The pool then survives a crash of the machine, as a new pool does: see [`Options::journal`], with which an open
     /// does the same. Its log is a file beside it, and so is its ring. Builds that do not know journals refuse the pool
-    /// from now on. Nobody may have the pool open.
+    /// from now on. Nobody may have the pool open. Returns what has become of the log of a pool that was here before.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::JournalThere`] if it has one. As [`Options::open`], which opens it first;
-    /// [`ErrorKind::OutOfSpace`], and [`ErrorKind::LogInTheWay`] if there is something else where the log is to be,
-    /// such as the log of a pool that was here before: move it away. Then nothing has changed.
+    /// [`ErrorKind::OutOfSpace`], and [`ErrorKind::LogInTheWay`] if there is something else where the log is to be:
+    /// move it away. Then nothing has changed.
     ///
     /// # Crash consistency
     ///
@@ -43,7 +43,7 @@ impl Pool {
     /// assert_eq!(pool.journal().map(|stat| stat.mode), Some(Journal::default()));
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
-    pub fn add_journal(path: impl AsRef<Path>) -> Result<()> {
+    pub fn add_journal(path: impl AsRef<Path>) -> Result<Option<OldLog>> {
         let path = path.as_ref();
         let named = |fault: Fault| fault.in_pool(path.display().to_string());
         if is_open(path).map_err(named)? {
@@ -84,8 +84,9 @@ impl Pool {
     }
 }
 
-/// Closes a pool, and gives it a journal, whose log has so many bytes for frames. Nobody else has the pool.
-pub(super) fn add(pool: Pool, path: &Path, mode: Journal, log: u64) -> Result<(), Fault> {
+/// Closes a pool, and gives it a journal, whose log has so many bytes for frames. Nobody else has the pool. Tells what
+/// has become of the log of a pool that was here before.
+pub(super) fn add(pool: Pool, path: &Path, mode: Journal, log: u64) -> Result<Option<OldLog>, Fault> {
     let mut state = Arc::into_inner(pool.state).ok_or(ErrorKind::StillOpen { trees: Vec::new() })?;
     state.sync = true;
     state.close()?;
@@ -99,9 +100,9 @@ pub(super) fn add(pool: Pool, path: &Path, mode: Journal, log: u64) -> Result<()
 }
 
 /// Gives a closed pool a journal.
-fn give(medium: &Mapped, path: &Path, mode: Journal, log: u64) -> Result<(), Fault> {
+fn give(medium: &Mapped, path: &Path, mode: Journal, log: u64) -> Result<Option<OldLog>, Fault> {
     let (superblock, _) = Superblock::read(medium)?;
-    medium.create_log(path, superblock.uuid, log)?;
+    let old_log = medium.create_log(path, superblock.uuid, log)?;
     declare(medium, true)?;
     // Cut: the superblock tells the next open that this is missing.
     medium.adopt_journal(path, superblock.uuid, mode)?;
@@ -109,7 +110,15 @@ fn give(medium: &Mapped, path: &Path, mode: Journal, log: u64) -> Result<(), Fau
         medium::sync_name(path).map_err(Fault::io("sync the directory"))?;
         medium.is_born();
     }
-    Ok(())
+    Ok(old_log)
+}
+
+/// Says in a closed pool that it has a journal, whose log is made where the pool is opened: in a backup.
+pub(crate) fn remember(path: &Path, mode: Journal) -> Result<(), Fault> {
+    let medium = Mapped::existing(path, Mapping::Write, 0)?;
+    let (superblock, _) = Superblock::read(&medium)?;
+    declare(&medium, true)?;
+    medium.remember_journal(superblock.uuid, mode)
 }
 
 /// Says in the superblock of a closed pool, durably, whether it has a journal. It is not marked as in use, so a crash
@@ -130,7 +139,7 @@ fn is_open(path: &Path) -> Result<bool, Fault> {
 }
 
 /// Adds a journal to a pool that has none, and is closed.
-fn add_to_closed(path: &Path) -> Result<(), Fault> {
+fn add_to_closed(path: &Path) -> Result<Option<OldLog>, Fault> {
     let medium = Mapped::existing(path, Mapping::Write, 0)?;
     let (superblock, _) = Superblock::read(&medium)?;
     superblock.check(&medium, false)?;

@@ -10,7 +10,7 @@ mod extents;
 pub(crate) mod format;
 mod info;
 pub(crate) mod instants;
-mod journal;
+pub(crate) mod journal;
 pub(crate) mod lists;
 mod metrics;
 #[cfg(all(test, bristlecone_loom))]
@@ -134,6 +134,7 @@ impl<M: Medium> Pool<M> {
             boots: superblock.boots(),
             was_clean: self.state.was_clean && self.state.medium.facts().was_settled,
             power_loss: superblock.outlived(self.state.medium.facts().boot),
+            damaged_twin: self.state.found_damaged,
             durability: self.durability(),
         }
     }

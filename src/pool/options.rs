@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{
-    self, Domain, Journal, LINE, Mapped, Mapping, Medium, Reach, Recovery, RingPlace, Step, Wanted, lines,
+    self, Domain, Journal, LINE, Mapped, Mapping, Medium, OldLog, Reach, Recovery, RingPlace, Step, Wanted, lines,
 };
 use crate::pool::format::{BIRTH, HEADER, PoolGeometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
@@ -318,8 +318,9 @@ impl Options {
     /// - [`ErrorKind::Log`], [`ErrorKind::LogDamaged`], [`ErrorKind::Ring`], [`ErrorKind::RingLost`],
     ///   [`ErrorKind::RingUncertain`]: the pool has a journal and was not closed in order, and its log or its ring is
     ///   missing, damaged, or another pool's. What is there is left as it is; see [`recovery`](Self::recovery).
-    /// - [`ErrorKind::LogInTheWay`]: a new pool is to have a journal, and there is something else where its log should
-    ///   be; [`ErrorKind::NoPlaceForLog`]: the log cannot be beside the pool, so the pool needs [`Journal::None`].
+    /// - [`ErrorKind::LogInTheWay`]: the pool is to have a new log, and there is something else where it should be, or
+    ///   the log of another pool that is in use, or that a new pool does not replace.
+    /// - [`ErrorKind::NoPlaceForLog`]: the log cannot be beside the pool, so the pool needs [`Journal::None`].
     /// - [`ErrorKind::JournalThere`]: [`Journal::None`] was asked for, and the pool has a journal.
     /// - [`ErrorKind::Capacity`], [`ErrorKind::InvalidOption`]: no pool can have these sizes; or a pool with a journal
     ///   cannot leave out [`sync`](Self::sync).
@@ -345,20 +346,28 @@ impl Options {
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
         if self.read_only {
-            let medium = Mapped::existing_with(path, Mapping::Read, self.reach(path), self.wanted)?;
-            return self.existing(self.taken(medium));
+            let medium = self.taken(Mapped::existing_with(path, Mapping::Read, self.reach(path), self.wanted)?);
+            if medium.facts().domain != Domain::Journal
+                && let Ok((superblock, _)) = Superblock::read(&medium)
+                && superblock.has_journal()
+                && medium.load(medium::MARKER) == 0
+            {
+                medium.lacks_nothing(path, superblock.uuid)?;
+            }
+            return self.existing(medium);
         }
         if self.asked().is_some() {
             self.wanted.fits_a_journal()?;
         }
+        let mut old_log = None;
         // Each turn looks at what the turn before has left, or another process meanwhile.
         loop {
             let has_file = has_content(path) || (!self.create && path.exists());
             // The remains of an interrupted creation may be too long to be mapped, so they are inspected as a file.
             let made = if has_file && !(self.create && medium::is_unborn(path, BIRTH, Superblock::is_unborn)) {
-                self.open_file(path)?
+                self.open_file(path, &mut old_log)?
             } else if self.create {
-                self.create_file(path)?
+                self.create_file(path, &mut old_log)?
             } else {
                 return Err(ErrorKind::NotFound.into());
             };
@@ -369,20 +378,22 @@ impl Options {
     }
 
     /// Opens the pool in a file. `None`: what is at the path has changed, so it has to be looked at again.
-    fn open_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
-        let medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), self.wanted) {
+    fn open_file(&self, path: &Path, old_log: &mut Option<OldLog>) -> Result<Option<Pool<Mapped>>, Fault> {
+        let wanted = Wanted { old_log: *old_log, ..self.wanted };
+        let medium = match Mapped::existing_with(path, Mapping::Write, self.reach(path), wanted) {
             // A creation failed meanwhile, and took back what it had made.
             Err(_) if self.create && !has_content(path) => return Ok(None),
             medium => self.taken(medium?),
         };
         let (superblock, twin) = Superblock::read(&medium)?;
         match (medium.facts().domain == Domain::Journal, superblock.has_journal()) {
-            (false, true) if medium.load(medium::MARKER) != 0 => return Err(without_marker()),
+            (false, true) if medium.load(medium::MARKER) != 0 => return Err(without_marker(&medium)),
             (false, true) => {
                 self.wanted.fits_a_journal()?;
                 // Its creation was cut, or the addition of its journal, or the removal: it has one. All that it holds
                 // is in the file, also after a crash of the machine: only opens and closes came after the last sync.
-                medium.create_log(path, superblock.uuid, self.log)?;
+                medium.lacks_nothing(path, superblock.uuid)?;
+                *old_log = medium.create_log(path, superblock.uuid, self.log)?;
                 medium.adopt_journal(path, superblock.uuid, self.wanted.mode.unwrap_or_default())?;
                 return Ok(None);
             }
@@ -396,7 +407,10 @@ impl Options {
         let has_journal = medium.facts().domain == Domain::Journal;
         let pool = self.pool(medium, (grown, twin), false)?;
         match self.asked().filter(|_| !has_journal) {
-            Some(mode) => journal::add(pool, path, mode, self.log).map(|()| None),
+            Some(mode) => {
+                *old_log = journal::add(pool, path, mode, self.log)?;
+                Ok(None)
+            }
             None => Ok(Some(pool)),
         }
     }
@@ -407,7 +421,7 @@ impl Options {
     }
 
     /// Creates a pool where there is none. `None`: there is one now, which has to be opened.
-    fn create_file(&self, path: &Path) -> Result<Option<Pool<Mapped>>, Fault> {
+    fn create_file(&self, path: &Path, old_log: &mut Option<OldLog>) -> Result<Option<Pool<Mapped>>, Fault> {
         self.geometry()?;
         let reach = self.reach(path);
         let stays_without =
@@ -426,7 +440,7 @@ impl Options {
         let pool = options.create_in(medium, true)?;
         // If what follows fails, nothing is left of the pool.
         if mode != Journal::None {
-            journal::add(pool, path, mode, self.log)?;
+            *old_log = journal::add(pool, path, mode, self.log)?;
             return Ok(None);
         }
         if !self.wanted.is_unsynced {
@@ -495,7 +509,7 @@ impl Options {
         // Without the marker, the pool's file has everything: the journal is just being added, or removed.
         let has_marker = medium.accessible() <= medium::MARKER || medium.load(medium::MARKER) != 0;
         if superblock.has_journal() && medium.facts().domain != Domain::Journal && has_marker {
-            return Err(without_marker());
+            return Err(without_marker(&medium));
         }
         self.choose_journal(&mut medium)?;
         let grown = self.grown(&medium, superblock)?;
@@ -582,10 +596,10 @@ fn live_lists<M: Medium>(m: &M, superblock: &Superblock) -> Result<Vec<lists::Li
 }
 
 /// The error of a pool whose journal may have been applied in part: its log may have what the pool lacks.
-fn without_marker() -> Fault {
+fn without_marker<M: Medium>(medium: &M) -> Fault {
     let found = "the pool's marker, which says how far the log was applied, is damaged, or the pool is kept where no log can be: restore a \
                  copy of both";
-    ErrorKind::Log { found }.into()
+    ErrorKind::Log { path: format!("{}.log", medium.facts().name), found }.into()
 }
 
 /// Whether there is a file with content. A file that cannot be inspected is taken to have some: opening it reports the

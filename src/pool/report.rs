@@ -27,6 +27,10 @@ pub struct Report {
     /// the next open for writing writes both anew; but if that is damaged before, the pool is lost.
     /// [`Pool::check`](crate::Pool::check) looks.
     pub damaged_twin: Option<u64>,
+    /// The offset, in the log of a pool with a journal, of the copy of its header that is damaged. The other one is
+    /// whole, and the next open for writing writes both anew. [`Pool::check`](crate::Pool::check) looks, in a pool that
+    /// is open for reading only: any other one has been written to.
+    pub damaged_log_twin: Option<u64>,
     /// Every broken invariant, with its offset.
     pub violations: Vec<Broken>,
     /// Trees that were not checked, because this program has no check for their layout with this number of slots:

@@ -27,6 +27,8 @@ pub(crate) struct PoolState<M: Medium> {
     /// The open trees by root slot. Roots are created and deleted under its lock.
     pub(super) catalog: Catalog<OpenTree>,
     pub(super) was_clean: bool,
+    /// The offset of the copy of the superblock that could not be read when the pool was opened.
+    pub(super) found_damaged: Option<u64>,
     /// Held by a thread that [visits](PoolState::visit_open) the open trees.
     pub(super) visits: Mutex<()>,
     /// Locked for reading by a thread that walks trees without a handle, and for writing by a thread that cuts off what
@@ -54,6 +56,8 @@ impl<M: Medium> PoolState<M> {
     ) -> Result<Self, Fault> {
         let geometry = superblock.geometry;
         let was_clean = superblock.is_clean();
+        // A new pool has none yet.
+        let found_damaged = if superblock.boots() == 0 { None } else { Superblock::unreadable_twin(&medium) };
         let segments = Segments::open(&medium, geometry)?;
         Ok(Self {
             superblock: Mutex::new((superblock, twin)),
@@ -62,6 +66,7 @@ impl<M: Medium> PoolState<M> {
             instants: Instants::new(snapshot_memory),
             catalog: Catalog::new(),
             was_clean,
+            found_damaged,
             visits: Mutex::new(()),
             walked: RwLock::new(()),
             in_use: AtomicBool::new(false),

@@ -3,11 +3,11 @@
 use super::Snapshot;
 use crate::entry::kind::{Kind, Kinds};
 use crate::error::{Error, ErrorKind, Fault, Result};
-use crate::medium::{self, Mapped, Medium};
+use crate::medium::{self, JournalStat, Mapped, Medium};
 use crate::node::{ByteLeaf, IndexKind, Interval, Node, OneLine};
 use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
-use crate::pool::{OpenTree, Pool, Progress};
+use crate::pool::{OpenTree, Pool, Progress, journal};
 use crate::snapshot::ends::Ends;
 use crate::tree::{Item, LeafEntries, TreeNode, TreeState};
 use std::collections::BTreeMap;
@@ -102,9 +102,9 @@ impl<M: Medium> Pool<M> {
     /// when it gets its name; until then it is called `path` with `.part` behind it. A plain copy of the file of a pool
     /// that is open is not consistent.
     ///
-    /// The copy has no [journal](crate::Options::journal), even if this pool has one. To give it one where it is
-    /// restored, move or remove the old log first, the pool's path with `.log` at its end, and open
-    /// it with [`Options::journal`](crate::Options::journal), or call [`add_journal`](Pool::add_journal).
+    /// It is a file alone, and remembers the [journal](crate::Options::journal) of this pool: the first open for
+    /// writing, wherever that is, makes log and ring beside it, and waits for the disk as this pool does. A log of the
+    /// pool that was there before may stay where it is: see [`Recovered::old_log`](crate::Recovered::old_log).
     ///
     /// The copy of a damaged pool has what can be read; [check](Self::check) the pool first if in doubt.
     ///
@@ -164,6 +164,10 @@ impl<M: Medium> Pool<M> {
         drop((snapshot, trees));
         let bytes = copy.state.segments.in_use();
         copy.close()?;
+        if let Some(JournalStat { mode, .. }) = self.state.medium.journal_stat() {
+            let named = |fault: Fault| fault.in_pool(part.path.display().to_string());
+            journal::remember(&part.path, mode).map_err(named)?;
+        }
         let report = Pool::options().read_only(true).open(&part.path)?.check()?;
         if let Some(&broken) = report.violations.first() {
             return Err(Fault::from(broken).in_pool(part.path.display().to_string()));

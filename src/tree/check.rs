@@ -205,7 +205,8 @@ impl<M: Medium> Pool<M> {
     /// has opened a tree, in whatever pool, and those that it has [named](Self::name_layout). Other trees are
     /// [listed](Report::unchecked), and then the report is not [clean](Report::is_clean).
     ///
-    /// It also looks at both [copies of the superblock](Report::damaged_twin); an open reads only one.
+    /// It also looks at both [copies of the superblock](Report::damaged_twin), of which an open reads only one, and of
+    /// the [header of a journal's log](Report::damaged_log_twin).
     ///
     /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash,
     /// it sees what the crash left, unless a tree has been opened: then it sees what that has repaired, with
@@ -220,7 +221,12 @@ impl<M: Medium> Pool<M> {
 
     pub(super) fn check_all(&self) -> Result<Report, Fault> {
         let _walk = self.state.walked.read();
-        let mut report = Report { damaged_twin: self.state.damaged_twin(), ..Report::default() };
+        let journal = self.state.medium.journal_stat().filter(|_| self.state.is_looked_at());
+        let mut report = Report {
+            damaged_twin: self.state.damaged_twin(),
+            damaged_log_twin: journal.and_then(|stat| stat.recovered.damaged_twin),
+            ..Report::default()
+        };
         for root in self.state.live_roots()? {
             self.check_root(root, &mut report);
         }

@@ -25,7 +25,7 @@ const FIGURES: [&str; 12] = [
 /// Bytes of a ring before its cells.
 const CELLS: usize = 2048;
 
-const RECOVERED: [&str; 5] = ["from_ring", "incomplete", "given_up", "without_ring", "lost"];
+const RECOVERED: [&str; 6] = ["from_ring", "incomplete", "given_up", "without_ring", "lost", "damaged_twin"];
 
 fn with(pool: &Path, ending: &str) -> PathBuf {
     let mut path = pool.as_os_str().to_owned();
@@ -167,10 +167,10 @@ fn each_line_is_on_the_disk_before_it_is_acknowledged() {
     std::fs::rename(log(&copy), log(&copy).with_extension("aside")).unwrap();
     for verb in ["scan", "check", "stat"] {
         for args in [&[][..], &["--without-ring"]] {
-            assert!(on(&copy, verb, args).fails(1).contains("the log of the pool cannot be used: it is not there"));
+            assert!(on(&copy, verb, args).fails(1).contains("cannot be used: it is not there"));
         }
     }
-    assert!(on(&copy, "info", &[]).ok().contains("journal      the log of the pool cannot be used"));
+    assert!(on(&copy, "info", &[]).ok().contains("journal      the log of the pool, "));
     std::fs::rename(log(&copy).with_extension("aside"), log(&copy)).unwrap();
     // The way on is for once.
     on(&copy, "put", &["1", "one", "--without-ring"]).ok();
@@ -213,7 +213,7 @@ fn a_killed_pool_without_its_ring_is_not_one_that_was_closed() {
 fn a_log_that_a_pool_has_left_is_named() {
     let desk = Desk::new();
     let pool = desk.pool();
-    desk.load("1\ta\n", &["--journal", "request", "--capacity", "32M"]).ok();
+    killed(&desk, 1..3, "request");
     std::fs::remove_file(&pool).unwrap();
     let log = log(&pool);
     let mut part = log.clone().into_os_string();
@@ -228,9 +228,17 @@ fn a_log_that_a_pool_has_left_is_named() {
         assert!(!pool.exists());
     };
     refused(&log, "the log of another pool");
+    // A pool that is there takes its place.
     desk.load("2\tb\n", &["--capacity", "32M"]).ok();
-    let error = super::run([OsStr::new("journal"), OsStr::new("add"), pool.as_os_str()]).fails(1);
-    assert!(error.contains(log.to_str().unwrap()) && error.contains("the log of another pool"), "{error}");
+    let ran = super::run([OsStr::new("journal"), OsStr::new("add"), pool.as_os_str()]);
+    let kept = with(&log, ".old-1");
+    assert!(ran.err.contains(&format!("is {} now", kept.display())) && kept.exists(), "{ran:?}");
+    ran.ok();
+    // Now it was closed in order.
+    assert!(desk.run("put", &["3", "c"]).err.is_empty());
+    std::fs::remove_file(&pool).unwrap();
+    let ran = desk.load("2\tb\n", &["--journal", "request", "--capacity", "32M"]);
+    assert!(ran.err.contains("was closed in order, was removed"), "{ran:?}");
     std::fs::remove_file(&pool).unwrap();
     std::fs::write(&log, "a diary").unwrap();
     refused(&log, "no log");
@@ -242,6 +250,76 @@ fn a_log_that_a_pool_has_left_is_named() {
     refused(Path::new(&part), "no log");
     std::fs::remove_file(&part).unwrap();
     desk.load("2\tb\n", &["--journal", "request", "--capacity", "32M"]).ok();
+}
+
+#[test]
+fn a_restored_pool_has_the_journal_that_it_had() {
+    let desk = Desk::new();
+    let (pool, backup) = (desk.pool(), desk.dir.path().join("monday.pool"));
+    desk.load("1\ta\n", &["--journal", "25ms", "--capacity", "32M"]).ok();
+    desk.run("backup", &[backup.to_str().unwrap()]).ok();
+    killed(&desk, 2..100, "request");
+    let log = std::fs::read(log(&pool)).unwrap();
+    std::fs::remove_file(&pool).unwrap();
+    on(&backup, "restore", &[pool.to_str().unwrap()]).ok();
+    let stat = desk.run("stat", &["--json"]).json();
+    assert_eq!((&stat["journal"]["mode"], &stat["last_shutdown"]), (&"25ms".into(), &"clean".into()));
+    let ran = desk.run("put", &["2", "b"]);
+    let kept = with(&pool, ".log.old-1");
+    assert!(ran.err.contains(&format!("is {} now", kept.display())), "{ran:?}");
+    assert!(std::fs::read(kept).unwrap() == log);
+    ran.ok();
+    assert_eq!(desk.run("scan", &[]).ok(), "1\ta\n2\tb\n");
+    assert_eq!(desk.run("stat", &["--json"]).json()["journal"]["mode"], "25ms");
+}
+
+#[test]
+fn a_damaged_copy_of_the_header_of_a_log_is_named_and_mended() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--journal", "each", "--capacity", "32M"]).ok();
+    let damage = || {
+        let mut content = std::fs::read(log(&desk.pool())).unwrap();
+        let sequence = |at: usize| u64::from_le_bytes(content[at + 8..at + 16].try_into().unwrap());
+        let older = if sequence(0) < sequence(4096) { 0 } else { 4096 };
+        content[older + 40] ^= 1;
+        std::fs::write(log(&desk.pool()), &content).unwrap();
+        older
+    };
+    let is_whole = || {
+        let told = desk.run("check", &["--json"]).json();
+        assert_eq!((&told["damaged_log_twin"], &told["verdict"]), (&Value::Null, &"clean".into()));
+    };
+    is_whole();
+    let at = damage();
+    let named = |what: &str| format!("offset {at} ({at:#x}): this copy of the log's header {what}");
+    assert!(desk.run("check", &[]).ok().contains(&named("is damaged")));
+    assert_eq!(desk.run("check", &["--json"]).json()["damaged_log_twin"], at);
+    assert!(desk.run("check", &["--repair"]).ok().starts_with(&named("was damaged, and was written anew")));
+    is_whole();
+    let at = damage();
+    let ran = desk.run("put", &["2", "b"]);
+    let mended = format!("a copy of its log's header, at offset {at}, was damaged, and was written anew");
+    assert!(ran.err.contains(&mended), "{ran:?}");
+    is_whole();
+    let at = damage();
+    let told = desk.run("check", &["--repair", "--json"]).json();
+    assert_eq!(told["mended"], serde_json::json!([{ "of": "log", "at": at }]));
+}
+
+/// The log is as it was before the first open, and the ring is gone: only the marker says that something was changed.
+#[test]
+fn stat_does_not_take_a_pool_for_closed_whose_marker_says_otherwise() {
+    let desk = Desk::new();
+    let pool = desk.pool();
+    desk.load("1\ta\n", &["--capacity", "32M"]).ok();
+    super::run([OsStr::new("journal"), OsStr::new("add"), pool.as_os_str()]).ok();
+    let new = std::fs::read(log(&pool)).unwrap();
+    killed(&desk, 2..102, "each");
+    std::fs::write(log(&pool), new).unwrap();
+    std::fs::remove_file(with(&pool, ".ring")).unwrap();
+    for args in [&[][..], &["--without-ring"]] {
+        assert!(desk.run("stat", args).fails(1).contains("the log of the pool is damaged at byte"));
+    }
 }
 
 /// A copied ring that lacks an entry before others may be of a disk that was away.

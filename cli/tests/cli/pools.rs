@@ -277,8 +277,11 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn a_pool_that_the_machine_went_down_with_is_checked_first() {
-    let went_down = "the machine went down before all changes were on the disk: some may be lost, and the rest may not fit together; \
-                     `bristlecone check --after-power-loss` checks everything, and makes it usable if it is whole";
+    let went_down = "it has no journal, and was not closed before the machine was started anew: the system crashed, the power went, the \
+                     machine was restarted in order after the process was killed, or the file was copied from another machine while the \
+                     pool was not closed. Some changes may be lost, and the rest may not fit together; `bristlecone check \
+                     --after-power-loss` checks everything, and makes it usable if it is whole; else restore a backup. A pool with a \
+                     journal (`bristlecone journal add`) opens after all of that";
     let failed = "the disk has failed to take what was written, so what the system shows of the pool may be gone later; \
                   `bristlecone check --after-power-loss` copies it to a new file, which takes the place of this one once it is on the \
                   disk, checks everything, and makes it usable if it is whole: better now than after a restart of the machine. If its file \
@@ -303,7 +306,8 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
         let checked = desk.run("check", &[]).ok();
         assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
         assert_eq!(desk.run("check", &["--json"]).json()["usable"], false);
-        assert!(desk.run("stat", &[]).ok().contains("when the machine went down"));
+        let told = desk.run("stat", &[]).ok();
+        assert!(told.contains("before the machine was started anew") && !told.contains("closed in order"), "{told}");
         assert!(std::fs::read(desk.pool()).unwrap() == bytes);
 
         // A process that has the old file open finds it as it was, if there is a new one.
@@ -332,8 +336,19 @@ fn a_damaged_copy_of_the_superblock_is_named() {
         assert!(told.contains("the next open for writing") && told.contains("clean: 1 tree"), "{told}");
         let json = desk.run("check", &["--json"]).json();
         assert_eq!((&json["damaged_twin"], &json["verdict"]), (&twin.into(), &"clean".into()));
-        desk.run("put", &["2", "b"]).ok();
+        if twin == 0 {
+            let ran = desk.run("put", &["2", "b"]);
+            let mended = format!("a copy of its superblock, at offset {twin}, was damaged, and was written anew");
+            assert!(ran.err.contains(&mended), "{ran:?}");
+            ran.ok();
+        } else {
+            let told = desk.run("check", &["--repair"]).ok();
+            let mended =
+                format!("offset {twin} ({twin:#x}): this copy of the superblock was damaged, and was written anew\n");
+            assert!(told.starts_with(&mended) && told.contains("clean: 1 tree"), "{told}");
+        }
         assert!(!desk.run("check", &[]).ok().contains("superblock"));
+        assert!(desk.run("put", &["2", "b"]).err.is_empty());
     }
 }
 

@@ -4,20 +4,20 @@ use super::beside::{belong_to_those_of, in_its_place, with_ending};
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
-use super::left::{Recovered, Recovery, RingPlace, Terms, Wanted, reading};
+use super::left::{OldLog, Recovered, Recovery, RingPlace, Terms, Wanted, reading, survey};
 use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::open::{self, Opening, look};
 use super::shared::{Home, RingFile, SharedFile};
-use super::{Journal, first, head, shared};
+use super::{Journal, closed, first, head, left_over, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
 use crate::random::random;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem};
+use std::io::ErrorKind::{AlreadyExists, CrossesDevices, PermissionDenied, ReadOnlyFilesystem};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,9 +39,14 @@ impl Attached {
     /// Opens the journal of a pool file that this process has locked and has not mapped. The file then shows what the
     /// pool holds. Changes wait for the disk as `wanted` says, and else as the marker does.
     pub(crate) fn open(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
+        Self::open_at(path, pool, marker, boot, wanted).map_err(|fault| fault.of_log(&log_path(path)))
+    }
+
+    fn open_at(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
         wanted.fits_a_journal()?;
-        let (mut log, mut has_lost) = (find_log(path, true)?, false);
+        let mut log = find_log(path, true)?.filter(|log| !left_over::is_one(log, &marker));
+        let (mut has_lost, mut old_log) = (false, wanted.old_log);
         if let Some(found) = &log
             && let Some(header) = first::header(found, uuid).map_err(reading())?
         {
@@ -52,7 +57,8 @@ impl Attached {
         if log.is_none() && marker.settled {
             // It had nothing that the pool's file lacks, so another one is as good.
             marker.confirm(pool)?;
-            create_log(path, pool, uuid, LOG)?;
+            let found = create_log_beside(path, pool, uuid, LOG, |log| left_over::is_one(log, &marker))?;
+            old_log = found.or(old_log);
             log = find_log(path, true)?;
         }
         let log = log.ok_or_else(lost)?;
@@ -87,6 +93,7 @@ impl Attached {
             let seat = ring.seat;
             Ok((ring, seat))
         };
+        let damaged_twin = open::damaged_twin(&log).map_err(reading())?;
         let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
@@ -98,7 +105,8 @@ impl Attached {
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
         pool.is_kept_by(keeper.checkpoints());
         let keeper = Some(keeper);
-        let recovered = Recovered { without_ring: recovered.without_ring || has_lost, ..recovered };
+        let without_ring = recovered.without_ring || has_lost;
+        let recovered = Recovered { without_ring, damaged_twin, old_log, ..recovered };
         // The header names the other one by now.
         replaced.iter().for_each(Memory::remove);
         engine.ring.memory().remove_parts();
@@ -113,10 +121,20 @@ impl Attached {
         path: &Path,
         pool: &DiskFile,
         marker: Marker,
+        terms: (u64, Wanted),
+        store: impl FnMut(u64, u64),
+    ) -> Result<JournalStat, Fault> {
+        Self::look_at(path, pool, marker, terms, store).map_err(|fault| fault.of_log(&log_path(path)))
+    }
+
+    fn look_at(
+        path: &Path,
+        pool: &DiskFile,
+        marker: Marker,
         (boot, wanted): (u64, Wanted),
         store: impl FnMut(u64, u64),
     ) -> Result<JournalStat, Fault> {
-        let log = match find_log(path, false)? {
+        let log = match find_log(path, false)?.filter(|log| !left_over::is_one(log, &marker)) {
             None if marker.settled => return Ok(JournalStat { mode: marker.mode(), ..JournalStat::default() }),
             log => log.ok_or_else(lost)?,
         };
@@ -137,7 +155,11 @@ impl Attached {
         let marker = believe((pool, marker), &log, ring.as_ref(), wanted.recovery)?;
         let place = seat.map_or_else(String::new, |seat| home.place(seat).display().to_string());
         let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
-        look((pool, &marker), &log, ring.as_ref(), &opening, store).map_err(|fault| in_its_place(fault, pool.as_file()))
+        let damaged_twin = open::damaged_twin(&log).map_err(reading())?;
+        let mut found = look((pool, &marker), &log, ring.as_ref(), &opening, store)
+            .map_err(|fault| in_its_place(fault, pool.as_file()))?;
+        found.recovered.damaged_twin = damaged_twin;
+        Ok(found)
     }
 
     #[inline]
@@ -164,6 +186,8 @@ impl Attached {
     /// process.
     pub(crate) fn settle(&self) -> io::Result<()> {
         self.engine.settle()?;
+        // A hint: without it, the log is kept where it could be removed.
+        let _ = closed::note_closed(&self.engine.log, &self.engine.header.lock());
         let ring = self.engine.ring.memory();
         if ring.seat.in_memory {
             ring.remove();
@@ -249,14 +273,36 @@ fn what_is(file: &DiskFile) -> &'static str {
     if open::is_log(file) { "the log of another pool" } else { "no log" }
 }
 
-/// Whether a pool was closed in order, or was never opened since it got its journal: then its log and its ring had
-/// nothing that the pool's file lacks.
-pub(crate) fn was_settled(path: &Path, marker: &Marker) -> Result<bool, Fault> {
-    Ok(marker.settled || find_log(path, false)?.is_some_and(|log| open::is_new_log_of(&log, marker.uuid)))
+/// An error if log and ring of a pool have something that the pool's file lacks, which does not say so: its marker is
+/// gone. The log is not there, or has nothing, while a journal is being added or removed, and that was cut.
+pub(crate) fn lacks_nothing(path: &Path, pool: &DiskFile, uuid: [u64; 2], boot: u64) -> Result<(), Fault> {
+    let look = || {
+        let Some(log) = find_log(path, false)?.filter(|log| !left_over::is_of_another(log, uuid)) else {
+            return Ok(());
+        };
+        let seat = open::seat(&log, uuid)?;
+        if !open::is_empty_log_of(&log, uuid) {
+            return Err(not_empty());
+        }
+        let (Some(seat), Some(header)) = (seat, Header::read(&log).map_err(reading())?) else { return Ok(()) };
+        let home = Home { path: path.to_owned(), file: pool.clone(), uuid };
+        let (ring, place) = (RingFile::find(&home, seat, false)?, home.place(seat).display().to_string());
+        let terms = Terms { boot, recovery: Recovery::Whole };
+        let left = survey(&log, &header, (ring.as_ref(), &place), terms, |_| Ok(()))?;
+        if left.next == header.start.position { Ok(()) } else { Err(not_empty()) }
+    };
+    look().map_err(|fault| fault.of_log(&log_path(path)))
+}
+
+/// Not to be moved away: the pool's file may have lost that it has a journal.
+fn not_empty() -> Fault {
+    let found = "there is one of this pool that is not empty, though the pool says that it has none";
+    ErrorKind::Log { path: String::new(), found }.into()
 }
 
 fn lost() -> Fault {
     ErrorKind::Log {
+        path: String::new(),
         found: "it is not there, under the pool's path with .log at its end, and the pool was not closed in order, so the pool's file \
                 alone is of the past, and not of one moment: bring the log back, or restore a copy of both",
     }
@@ -307,7 +353,7 @@ fn give_up_first(
         first::settle((pool, marker), log, header, rings.last().map(|(_, memory)| memory.words()))?;
     }
     // Cut, from here on: the pool was closed in order, and needs no log.
-    make_log(path, pool, marker.uuid, header.region.len, |log, part| std::fs::rename(part, log))?;
+    make_log(path, pool, marker.uuid, header.region.len, |log, part| std::fs::rename(part, log).map_err(naming()))?;
     let has_lost = rings.is_empty() && !marker.settled;
     rings.into_iter().for_each(|(path, _)| _ = std::fs::remove_file(path));
     Ok(has_lost)
@@ -334,24 +380,45 @@ fn believe(
 }
 
 /// Makes the log of a closed pool that has none, durably, with a region of `len` bytes. The users that may use the
-/// pool's file may use the log, and nobody else. A file with other content is left as it is.
-pub(crate) fn create_log(path: &Path, pool: &DiskFile, uuid: [u64; 2], len: u64) -> Result<(), Fault> {
-    make_log(path, pool, uuid, len, |log, part| match find_log(path, false) {
-        // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or from
-        // a removal.
-        Ok(Some(other)) if open::is_empty_log_of(&other, uuid) => std::fs::rename(part, log),
-        _ => named_anew(part, log),
-    })
+/// pool's file may use the log, and nobody else. A file with other content is left as it is; so is the log of a pool
+/// that was here before, if this one `is_new` and that one may need it: its file may be missing by mistake.
+pub(crate) fn create_log(
+    path: &Path,
+    pool: &DiskFile,
+    uuid: [u64; 2],
+    len: u64,
+    is_new: bool,
+) -> Result<Option<OldLog>, Fault> {
+    let is_old = |log: &DiskFile| left_over::is_of_another(log, uuid) && (!is_new || closed::is_dead(log));
+    create_log_beside(path, pool, uuid, len, is_old).map_err(|fault| fault.of_log(&log_path(path)))
 }
 
-/// Gives a file a name that no other has.
-fn named_anew(part: &Path, name: &Path) -> io::Result<()> {
-    use rustix::io::Errno;
-    match renameat_with(CWD, part, CWD, name, RenameFlags::NOREPLACE) {
-        // Where files have several names and this is not known (network file systems).
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => std::fs::hard_link(part, name),
-        named => Ok(named?),
-    }
+/// Does so, and clears away a log that `is_old`: of a pool that was here before.
+fn create_log_beside(
+    path: &Path,
+    pool: &DiskFile,
+    uuid: [u64; 2],
+    len: u64,
+    is_old: impl Fn(&DiskFile) -> bool,
+) -> Result<Option<OldLog>, Fault> {
+    let mut old = None;
+    make_log(path, pool, uuid, len, |log, part| {
+        match find_log(path, false) {
+            Ok(Some(other)) if is_old(&other) => old = Some(left_over::clear(path, pool, &other)?),
+            // It was made for this pool, and the pool has no journal: so it is left from an addition that was cut, or
+            // from a removal.
+            Ok(Some(other)) if open::is_empty_log_of(&other, uuid) => {
+                return std::fs::rename(part, log).map_err(naming());
+            }
+            _ => {}
+        }
+        left_over::rename(part, log).map_err(naming())
+    })?;
+    Ok(old)
+}
+
+fn naming() -> impl FnOnce(io::Error) -> Fault {
+    Fault::io("name the log")
 }
 
 /// Makes a log under another name, until it is whole, and then gives it its name as `name` says.
@@ -360,7 +427,7 @@ fn make_log(
     pool: &DiskFile,
     uuid: [u64; 2],
     len: u64,
-    name: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    name: impl FnOnce(&Path, &Path) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let creating = || Fault::io("create the log");
     let log = log_path(path);
@@ -387,17 +454,13 @@ fn make_log(
     let made = open::create(&file, uuid, len, random()).map_err(Fault::space(len, len));
     let named = made.and_then(|()| {
         match name(&log, &part) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => return other.map_err(Fault::io("name the log")),
+            Err(fault) if matches!(fault.kind(), ErrorKind::Io { source, .. } if source.kind() == AlreadyExists) => {}
+            other => return other,
         }
         match find_log(path, false)? {
-            // Not to be moved away: the pool's file may have lost that it has a journal.
-            Some(other) if open::is_log_of(&other, uuid) => Err(ErrorKind::Log {
-                found: "there is one of this pool that is not empty, though the pool says that it has none",
-            }
-            .into()),
+            Some(other) if open::is_log_of(&other, uuid) => Err(not_empty()),
             Some(other) => Err(in_the_way(&log, what_is(&other))),
-            None => Err(Fault::io("name the log")(io::ErrorKind::AlreadyExists.into())),
+            None => Err(naming()(AlreadyExists.into())),
         }
     });
     let _ = std::fs::remove_file(&part);
@@ -407,7 +470,8 @@ fn make_log(
 
 /// Says in a closed pool's file that it has a journal, whose log is there and empty, and how it waits for the disk.
 pub(crate) fn adopt(path: &Path, pool: &DiskFile, uuid: [u64; 2], mode: Journal) -> Result<(), Fault> {
-    open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid, mode)
+    let adopt = || open::adopt(pool, &find_log(path, false)?.ok_or_else(lost)?, uuid, mode);
+    adopt().map_err(|fault| fault.of_log(&log_path(path)))
 }
 
 /// Removes the log of a pool that has no journal any more, and its rings.

@@ -240,9 +240,9 @@ pub(super) fn entries(mut body: &[u8], len: u64) -> impl Iterator<Item = Result<
     })
 }
 
-/// The error of a log that has what no log has.
+/// The error of a log that has what no log has. Its path is known where it was found.
 pub(super) fn damaged(found: &'static str) -> Fault {
-    ErrorKind::Log { found }.into()
+    ErrorKind::Log { path: String::new(), found }.into()
 }
 
 /// A checksum of a frame with a head of so many bytes, without the word that holds it. Zeros have another one.

@@ -154,6 +154,15 @@ impl Header {
         Ok(newest)
     }
 
+    /// The offset of the other twin, if it is damaged. Before its first open, a log has one twin only.
+    pub(super) fn damaged_twin<F: Disk>(&self, file: &F) -> io::Result<Option<u64>> {
+        let at = TWINS[((self.sequence + 1) % 2) as usize];
+        let mut bytes = [0; BYTES];
+        file.read(at, &mut bytes)?;
+        let is_new = self.life.epoch == FIRST && bytes == [0; BYTES];
+        Ok((!is_new && Self::decode(&bytes).is_none()).then_some(at))
+    }
+
     /// Writes the twin that was read once more. The cache may show what an error kept from the disk, and then only the
     /// other twin is there, which the next [`write`](Self::write) replaces.
     pub(super) fn write_again<F: Disk>(&self, file: &F) -> io::Result<()> {

@@ -5,7 +5,7 @@ use super::damage::{Beyond, behind, is_missing};
 use super::disk::Disk;
 use super::frame::{Frame, Mark};
 use super::head::{Belongs, RingOwner, known};
-use super::header::{Header, Seat};
+use super::header::{FIRST, Header, Seat};
 use super::log::Frames;
 use super::memory::{self, Memory};
 use super::ring::{Content, content};
@@ -60,6 +60,8 @@ pub(crate) struct Wanted {
     pub(crate) mode: Option<Journal>,
     /// Whether opens and closes are not to wait for the disk, which a journal needs.
     pub(crate) is_unsynced: bool,
+    /// What an earlier step of this open has done with the log of a pool that was here before.
+    pub(crate) old_log: Option<OldLog>,
 }
 
 impl Wanted {
@@ -92,6 +94,27 @@ pub struct Recovered {
     pub without_ring: bool,
     /// Entries that the log is known to have had, and that were given up with [`Recovery::ShortLog`].
     pub lost: u64,
+    /// The offset, in the log, of a copy of its header that was damaged. The other one was whole. An open for writing
+    /// has written it anew.
+    pub damaged_twin: Option<u64>,
+    /// What was done with the log of another pool that lay where the pool's log is to be: of the one that was here
+    /// before this one took its place.
+    pub old_log: Option<OldLog>,
+}
+
+/// What an open has done with the log of a pool that was here before, and with its ring. See
+/// [`Recovered::old_log`](Recovered::old_log).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OldLog {
+    /// Both were removed: their pool was closed in order, or never opened with them, so it needs neither.
+    Removed,
+    /// Both were renamed, because their pool may need them: `.old-` and this number are behind their names. If that
+    /// pool was moved away, they belong beside it; if it is gone, they can be removed.
+    Kept {
+        /// The number.
+        number: u32,
+    },
 }
 
 /// What is known of the machine, and what the caller wants.
@@ -181,6 +204,8 @@ pub(super) fn survey<F: Disk, R: Memory>(
             left.recovered.lost = beyond.position.saturating_sub(left.next);
             Ok(left)
         }
+        // The first open of a log writes another header before the marker is taken back: so there was one.
+        None if header.life.epoch == FIRST && !is_short => Err(Beyond { position: end.position }.fault(header, end)),
         None => refused.map_or(Ok(left), Err),
     }
 }

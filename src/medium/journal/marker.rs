@@ -59,6 +59,21 @@ impl Marker {
         Self { uuid, number, applied, settled: false, mode: 0 }
     }
 
+    /// A marker for a pool that is whole in its file, and gets its log when it is opened, as a backup.
+    pub(crate) fn without_log(uuid: [u64; 2], mode: Journal) -> Self {
+        Self { settled: true, mode: said(mode), ..Self::new(uuid, 0, 0) }
+    }
+
+    /// Whether the pool file has everything.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Whether no log was ever made for the pool: the number of each log is random.
+    pub(super) fn had_no_log(&self) -> bool {
+        self.settled && self.number == 0 && self.applied == 0
+    }
+
     /// How the pool waits for the disk, if nobody says otherwise.
     pub(super) fn mode(&self) -> Journal {
         match self.mode & 0xff {
@@ -85,7 +100,7 @@ impl Marker {
     }
 
     /// Replaces the marker on the disk.
-    pub(super) fn write_through<F: Disk>(&self, pool: &F) -> io::Result<()> {
+    pub(crate) fn write_through<F: Disk>(&self, pool: &F) -> io::Result<()> {
         pool.write_through(PLACE.start, &self.encode())
     }
 

@@ -19,6 +19,7 @@ mod attach;
 mod attach;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod beside;
+mod closed;
 mod damage;
 mod disk;
 mod engine;
@@ -33,6 +34,8 @@ mod in_memory;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod keeper;
 mod left;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+mod left_over;
 mod log;
 mod marker;
 mod memory;
@@ -55,7 +58,7 @@ mod threads;
 #[cfg(all(test, not(bristlecone_loom), feature = "crash"))]
 mod trees;
 
-pub(crate) use attach::{Attached, LOG, adopt, create_log, remove_log, was_settled};
+pub(crate) use attach::{Attached, LOG, adopt, create_log, lacks_nothing, remove_log};
 pub(crate) use disk::Disk;
 #[cfg(target_os = "linux")]
 pub(crate) use disk::zero;
@@ -63,7 +66,7 @@ pub use engine::JournalStat;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};
 pub(crate) use left::Wanted;
-pub use left::{Recovered, Recovery, RingPlace};
+pub use left::{OldLog, Recovered, Recovery, RingPlace};
 pub(crate) use marker::{MARKER, Marker};
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Where there are no journals: on systems other than Linux.
 
 use super::engine::JournalStat;
-use super::{Journal, Marker, Wanted};
+use super::{Journal, Marker, OldLog, Wanted};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::DiskFile;
 use std::io;
@@ -15,10 +15,10 @@ pub(crate) const LOG: u64 = 256 << 10;
 pub(crate) enum Attached {}
 
 fn unsupported() -> Fault {
-    ErrorKind::Log { found: "pools with a journal can be used on Linux only" }.into()
+    ErrorKind::Log { path: String::new(), found: "pools with a journal can be used on Linux only" }.into()
 }
 
-pub(crate) fn was_settled(_path: &Path, _marker: &Marker) -> Result<bool, Fault> {
+pub(crate) fn lacks_nothing(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2], _boot: u64) -> Result<(), Fault> {
     Err(unsupported())
 }
 
@@ -87,7 +87,13 @@ impl Attached {
     }
 }
 
-pub(crate) fn create_log(_path: &Path, _pool: &DiskFile, _uuid: [u64; 2], _len: u64) -> Result<(), Fault> {
+pub(crate) fn create_log(
+    _path: &Path,
+    _pool: &DiskFile,
+    _uuid: [u64; 2],
+    _len: u64,
+    _is_new: bool,
+) -> Result<Option<OldLog>, Fault> {
     Err(unsupported())
 }
 

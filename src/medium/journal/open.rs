@@ -42,15 +42,15 @@ pub(super) fn is_ring_of<F: Disk, R: Memory>(ring: &R, log: &F, uuid: [u64; 2]) 
     matches!(belongs, Some(Belongs::Now | Belongs::Next))
 }
 
+/// The offset of a copy of a log's header that is damaged, while the other one is whole.
+pub(super) fn damaged_twin<F: Disk>(log: &F) -> io::Result<Option<u64>> {
+    Header::read(log)?.map_or(Ok(None), |header| header.damaged_twin(log))
+}
+
 /// Whether a file is the log of some pool.
 pub(crate) fn is_log<F: Disk>(log: &F) -> bool {
     let is_one = |header: io::Result<Option<Header>>| header.is_ok_and(|header| header.is_some());
     is_one(Header::read(log)) || is_one(Header::read_first(log))
-}
-
-/// Whether a file is the log of the pool with this uuid, and no pool was ever opened with it.
-pub(crate) fn is_new_log_of<F: Disk>(log: &F, uuid: [u64; 2]) -> bool {
-    header(log, uuid).is_ok_and(|header| header.life.epoch == FIRST)
 }
 
 /// Whether a file has no header yet, nor anything else in its place: it is left from a creation that was cut.

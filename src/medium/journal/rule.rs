@@ -82,6 +82,8 @@ pub(super) enum Rule {
     ReplacesAlone,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
+    /// What a close notes in the log names the header that the log has then.
+    NamedHeader,
 }
 
 #[cfg(test)]

@@ -217,6 +217,11 @@ impl RingFile {
         }
     }
 
+    /// Its path.
+    pub(super) fn place(&self) -> PathBuf {
+        self.home.place(self.seat)
+    }
+
     /// Whether it is one of the pool, of whichever time.
     pub(super) fn is_own(&self) -> bool {
         self.shared.is_of(self.home.uuid)

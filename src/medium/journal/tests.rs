@@ -1,6 +1,5 @@
 //! Histories of flushes, syncs and checkpoints, and of crashes of all kinds in a row, against a model.
 
-use super::Journal;
 use super::engine::Engine;
 use super::engine::Holes;
 use super::frame::LogEntry;
@@ -10,6 +9,7 @@ use super::marker::Marker;
 use super::open::{self, Opening};
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, SimDisk, SimMemory};
+use super::{Journal, closed};
 use crate::error::ErrorKind;
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
@@ -93,6 +93,7 @@ impl World {
 
     fn open(&mut self) -> Result<Engine<SimDisk, SimMemory>, crate::error::Fault> {
         let marker = Marker::read(&self.pool).unwrap().expect("a marker is never lost");
+        assert!(marker.settled || !closed::is_dead(&self.log), "a log is taken for dead");
         if marker.settled && self.random.one_in(2) {
             // Somebody has removed the log, and its ring. A new one gets its name when it is whole.
             marker.confirm(&self.pool)?;
@@ -274,6 +275,7 @@ impl World {
         }
         if self.random.one_in(3) && engine.settle().is_ok() {
             (self.synced, self.is_closed) = (self.states.len() - 1, true);
+            let _ = closed::note_closed(&self.log, &engine.header.lock());
         }
     }
 
@@ -610,6 +612,7 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::WriteAgain,
         Rule::NewEpochSync,
         Rule::Unsettled,
+        Rule::NamedHeader,
         Rule::Claim,
         Rule::RingBeforeHeader,
         Rule::RingBeforeMarker,
