@@ -196,8 +196,8 @@ impl Options {
     /// moved. A pool that was closed needs neither of the two. A pool that is opened for [reading
     /// only](Self::read_only) is shown with both, and nothing said here matters.
     ///
-    /// A change copies its lines to the ring, which is mapped, and a thread in the background writes them to the disk. All
-    /// memory that is changed stays in memory until the pool is closed.
+    /// A change copies its lines to the ring, which is mapped, and a thread in the background writes them to the disk.
+    /// All memory that is changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.wanted.mode = Some(journal);
         self

@@ -1,4 +1,4 @@
-//! Threads of the process that work in the background, for whoever has something to do now and then.
+//! Threads of the process that work in the background, for what is to be done now and then.
 //!
 //! There is no thread while there are no jobs, and one while nothing is to be done: it sleeps, without a period. A
 //! thread that begins to work leaves another one that sleeps, so a job that takes long delays no other one, up to
@@ -85,7 +85,7 @@ impl Job {
 
     /// What wakes the job. It does nothing once the job has ended, and in a forked child.
     pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
-        // Whoever keeps the waker may be what the job works on.
+        // The waker may be kept by what the job works on.
         let work = Arc::downgrade(&self.0);
         move || work.upgrade().iter().for_each(Work::wake)
     }
