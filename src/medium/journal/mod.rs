@@ -96,8 +96,8 @@ pub enum Journal {
     /// call that might have changed something and has not, if what others have changed is not on the disk yet.
     Each,
     /// No change waits for the disk; a thread in the background syncs, and pauses for this time, which is at least 1
-    /// ms, in between. So a change is on the disk after this time and what the disk takes for a sync; for two, if one was
-    /// under way when the change was made. Under load, a sync may take longer than the time that is given here.
+    /// ms, in between. So a change is on the disk after this time and what the disk takes for a sync; for two, if one
+    /// was under way when the change was made. Under load, a sync may take longer than the time that is given here.
     Every(Duration),
     /// No change waits for the disk; what is written is synced when [`Pool::sync`](crate::Pool::sync) is called, when
     /// the pool is closed, and when the ring is getting full.
