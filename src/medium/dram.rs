@@ -25,6 +25,16 @@ macro_rules! without_file {
             self.forked()
         }
 
+        #[inline]
+        fn asks_ahead(&self) -> bool {
+            false
+        }
+
+        #[inline]
+        fn is_at_hand(&self, _at: u64) -> bool {
+            true
+        }
+
         fn set_journal(&mut self, _mode: $crate::Journal) -> bool {
             false
         }

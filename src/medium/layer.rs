@@ -19,6 +19,8 @@ macro_rules! passed_on {
             fn forked() -> bool;
             #[inline]
             fn refuses() -> bool;
+            fn asks_ahead() -> bool;
+            fn is_at_hand(at: u64) -> bool;
             fn sync() -> io::Result<()>;
             #[inline]
             fn admit() -> io::Result<()>;

@@ -11,6 +11,7 @@
 //! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
 //!    [`fence`](Medium::fence) followed the flush, all on one thread.
 
+mod access;
 #[cfg(any(all(test, not(bristlecone_loom)), feature = "crash"))]
 pub(crate) mod any;
 mod costs;
@@ -19,6 +20,8 @@ mod disk_file;
 mod dram;
 mod journal;
 mod layer;
+#[cfg(target_os = "linux")]
+pub(crate) mod limit;
 mod mapped;
 mod probe;
 mod process;
@@ -28,6 +31,7 @@ mod slowed;
 mod view;
 
 pub use crate::step::Step;
+pub use access::Access;
 pub use costs::Costs;
 pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counter, Counts};
@@ -160,6 +164,9 @@ pub enum Hint {
     Soon,
     /// All of the bytes will be read once, from the first to the last.
     InOrder,
+    /// Some of the bytes will be read before long, and may be on a disk: it is asked for them, and nobody waits. Does
+    /// nothing on a medium that is not [asked ahead](Medium::asks_ahead).
+    Ahead,
     /// The bytes are zeros, nobody has stored to them, and all of them will be used from now on.
     Fresh,
     /// The bytes are likely to be used before long. A part of them, from the first on, is reserved already, bit by bit.
@@ -204,6 +211,15 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     ///
     /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
     fn refuses(&self) -> bool;
+
+    /// Whether an access reads from a disk only what is accessed, so that what will be read before long should be
+    /// [asked for](Hint::Ahead). It may change at any time.
+    ///
+    /// For what is read in order: a thread that has read some of that asks, and not each access.
+    fn asks_ahead(&self) -> bool;
+
+    /// Whether an access to this word would not wait for a disk, as far as the medium can tell.
+    fn is_at_hand(&self, at: u64) -> bool;
 
     /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///

@@ -22,7 +22,7 @@ use crate::effort::long;
 use crate::medium::any::Any;
 use crate::medium::dram::without_file;
 use crate::medium::sealed::Sealed;
-use crate::medium::{Domain, Dram, Facts, Hint, Medium, Step, end_within};
+use crate::medium::{Domain, Dram, Facts, Hint, Journal, Medium, Step, end_within};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};

@@ -5,7 +5,7 @@ use super::file::LockedFile;
 use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::journal::Marker;
-use crate::medium::{Domain, Medium};
+use crate::medium::{Access, Domain, Medium};
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
@@ -83,6 +83,21 @@ impl Mapped {
     pub(super) fn sync_file(&self) -> io::Result<()> {
         self.file.sync_mapped(|| self.map.flush())
     }
+
+    /// There is no portable way to say how a mapping is read.
+    pub(super) fn read_as(&mut self, _access: Access) {}
+
+    /// Never: the system reads ahead as it does by default.
+    pub(super) fn is_asked_ahead(&self) -> bool {
+        false
+    }
+
+    /// The system does not tell.
+    pub(super) fn is_in_memory(&self, _at: u64) -> bool {
+        true
+    }
+
+    pub(super) fn ask(&self, _at: u64, _len: u64) {}
 
     /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {
