@@ -24,6 +24,33 @@ const MOST: u64 = 1 << 20;
 /// What lies so near behind or before a window continues it.
 const NEAR: u64 = 64 << 10;
 
+/// Asks for the leaves of a walk, which knows all of them.
+pub(super) struct WalkAhead(Option<AskedAhead>);
+
+impl WalkAhead {
+    /// So many leaves are asked for at once.
+    const CHUNK: usize = 32;
+
+    pub(super) fn new<M: Medium>(m: &M) -> Self {
+        Self(m.asks_ahead().then(AskedAhead::default))
+    }
+
+    /// Called before each leaf is read: how many were read before, and this leaf and all that follow.
+    #[inline]
+    pub(super) fn step<N: TreeNode, M: Medium, I: Iterator<Item = u64>>(
+        &mut self,
+        tree: &TreeState<N, M>,
+        done: usize,
+        leaves: impl FnOnce() -> I,
+    ) {
+        if let Some(asked) = self.0.as_mut().filter(|_| done.is_multiple_of(Self::CHUNK)) {
+            let known = if done == 0 { 0 } else { Self::CHUNK };
+            let next: Vec<u64> = leaves().skip(known).take(2 * Self::CHUNK - known).collect();
+            asked.ask_leaves(tree, &next);
+        }
+    }
+}
+
 /// Counts the leaves of a scan, and asks for others once they are several, if it is of use.
 #[derive(Default)]
 pub(crate) struct Asker {

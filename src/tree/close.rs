@@ -16,7 +16,7 @@ use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{ImageTop, ReadNode, image_of};
-use crate::medium::{Medium, Step};
+use crate::medium::{Hint, Medium, Step};
 use crate::node::Keys;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
@@ -75,6 +75,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let segments = &self.pool.segments;
         let Some(mut words) = self.pool.read_extent(self.root.slot, closed.at, closed.words) else { return false };
         let Some(head) = words.clone().next().filter(|&head| head <= u64::from(closed.words)) else { return false };
+        // It is read from the first word to the last; of the image, a node now and then.
+        self.medium().hint(closed.at, head * 8, Hint::Ahead);
         if crc(words.clone().take(head as usize)) != closed.crc {
             return false;
         }
