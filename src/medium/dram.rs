@@ -26,13 +26,12 @@ macro_rules! without_file {
         }
 
         #[inline]
-        fn asks_ahead(&self) -> bool {
-            false
+        fn asks_ahead(&self) -> Option<u64> {
+            None
         }
 
-        #[inline]
-        fn is_at_hand(&self, _at: u64) -> bool {
-            true
+        fn missing(&self, _at: u64, _len: u64) -> Vec<::std::ops::Range<u64>> {
+            Vec::new()
         }
 
         fn set_journal(&mut self, _mode: $crate::Journal) -> bool {

@@ -45,6 +45,7 @@ pub(crate) use file::{is_unborn, sync_name};
 pub(super) use pages::FileMap;
 pub(crate) use reach::Reach;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -407,12 +408,12 @@ impl Medium for Mapped {
     }
 
     #[inline]
-    fn asks_ahead(&self) -> bool {
-        self.is_asked_ahead()
+    fn asks_ahead(&self) -> Option<u64> {
+        self.kept_by_a_reader()
     }
 
-    fn is_at_hand(&self, at: u64) -> bool {
-        self.is_in_memory(at)
+    fn missing(&self, at: u64, len: u64) -> Vec<Range<u64>> {
+        self.not_in_memory(at, len)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -540,6 +541,7 @@ impl Medium for Mapped {
         match hint {
             Hint::InOrder => return self.populate(at, len),
             Hint::Ahead => return self.ask(at, len),
+            Hint::Passed => return self.let_go(at, len),
             Hint::Fresh => return self.detach(at, len),
             Hint::Whole => return self.collapse(at, len),
             Hint::Soon => {}

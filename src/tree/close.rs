@@ -120,7 +120,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         Box::new(move |number, height, to_search| {
             let word = |i: u64| links.medium().load(start + i * 8);
             let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
-            if to_search && N::Keys::HAS_RECORDS && links.medium().asks_ahead() {
+            if to_search && N::Keys::HAS_RECORDS && links.medium().asks_ahead().is_some() {
                 // Names say where the fence keys are: in the leaves.
                 let fences = entries.iter().filter(|&&(name, _)| links.accept(name, name).is_ok());
                 fences.for_each(|&(name, _)| links.medium().hint(name, LINE, Hint::Ahead));

@@ -73,7 +73,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn ask_for_leaves(&self) {
         const MOST: u64 = 16 << 20;
         let (m, segments) = (self.medium(), &self.pool.segments);
-        if m.asks_ahead() {
+        if m.asks_ahead().is_some() {
             let leaves = segments.owned(self.root.slot, SegmentKind::Leaf, 0);
             for segment in leaves.into_iter().take((MOST / segments.size()).max(1) as usize) {
                 m.hint(segments.start(segment), segments.len(segment), Hint::Ahead);

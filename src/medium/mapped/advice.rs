@@ -8,8 +8,9 @@
 use super::Mapped;
 use super::pages::MapMode;
 use super::system::page;
-use crate::medium::{Access, limit};
+use crate::medium::{Access, Medium, limit};
 use rustix::mm::Advice;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,14 +21,14 @@ const LEAST: u64 = 4 << 20;
 #[derive(Default)]
 pub(super) struct Wishes {
     pub(super) access: Access,
-    /// Half of the memory, when it was first asked for: a file must be longer than [`LEAST`] for that.
-    share: OnceLock<u64>,
+    /// Half of the memory, when it was first asked for.
+    half: OnceLock<u64>,
 }
 
 impl Wishes {
     /// The advice for a file of so many bytes.
     fn for_file(&self, len: u64) -> Advice {
-        let is_large = || len > LEAST && len > *self.share.get_or_init(share);
+        let is_large = || len > LEAST && len > self.half();
         match self.access {
             Access::Random => Advice::Random,
             Access::Sequential => Advice::Sequential,
@@ -35,15 +36,17 @@ impl Wishes {
             Access::Auto => Advice::Normal,
         }
     }
-}
 
-/// From which length on a file is read page by page.
-fn share() -> u64 {
-    #[cfg(all(test, not(any(bristlecone_loom, miri))))]
-    if let Some(bytes) = super::tests::SHARE.get() {
-        return bytes;
+    /// Half of the memory, beyond which a file is read page by page.
+    fn half(&self) -> u64 {
+        *self.half.get_or_init(|| {
+            #[cfg(all(test, not(any(bristlecone_loom, miri))))]
+            if let Some(bytes) = super::tests::SHARE.get() {
+                return bytes;
+            }
+            limit::memory() / 2
+        })
     }
-    limit::memory() / 2
 }
 
 /// Advice that was given for a whole mapping, and is to be given for what is added to it.
@@ -82,28 +85,49 @@ impl Mapped {
         }
     }
 
-    /// See [`Medium::asks_ahead`](crate::medium::Medium::asks_ahead).
-    #[inline]
-    pub(super) fn is_asked_ahead(&self) -> bool {
-        self.map.advised.is_random()
+    /// See [`Medium::asks_ahead`](crate::medium::Medium::asks_ahead): a quarter of the memory.
+    pub(super) fn kept_by_a_reader(&self) -> Option<u64> {
+        self.map.advised.is_random().then(|| self.system.wishes.half() / 2)
     }
 
-    /// See [`Medium::is_at_hand`](crate::medium::Medium::is_at_hand).
-    pub(super) fn is_in_memory(&self, at: u64) -> bool {
-        let start = at / page() * page();
-        self.map.part(&(start..start + page())).is_none_or(|part| {
-            let mut found = 1;
-            // SAFETY: a byte of the mapping, so one page, and one byte for what is found of it.
-            let result = unsafe { libc::mincore(part, 1, &raw mut found) };
-            result != 0 || found & 1 == 1
-        })
+    /// See [`Medium::missing`](crate::medium::Medium::missing).
+    pub(super) fn not_in_memory(&self, at: u64, len: u64) -> Vec<Range<u64>> {
+        let pages = self.pages_over(at, len);
+        let page = rustix::param::page_size() as u64;
+        let mut there = vec![0u8; (pages.end.saturating_sub(pages.start)).div_ceil(page) as usize];
+        let Some(part) = self.map.part(&pages).filter(|_| !there.is_empty()) else { return Vec::new() };
+        // SAFETY: whole pages of the mapping, and a byte for each of them.
+        if unsafe { libc::mincore(part, (pages.end - pages.start) as usize, there.as_mut_ptr()) } != 0 {
+            return Vec::new();
+        }
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for (start, _) in (pages.start..).step_by(page as usize).zip(&there).filter(|(_, there)| **there & 1 == 0) {
+            match missing.last_mut().filter(|last| last.end == start) {
+                Some(last) => last.end += page,
+                None => missing.push(start..start + page),
+            }
+        }
+        missing
     }
 
     /// Asks the disk for the pages of a range, and does not wait for them. A hint.
     pub(super) fn ask(&self, at: u64, len: u64) {
-        let pages = at / page() * page()..(at + len).next_multiple_of(page()).min(self.map.mapped());
-        if self.is_asked_ahead() && pages.start < pages.end {
+        let pages = self.pages_over(at, len);
+        if self.map.advised.is_random() && pages.start < pages.end {
             let _ = self.populate_pages(pages, Advice::WillNeed);
         }
+    }
+
+    /// Lets go of the pages of a range, if all of the file can never be in memory. A hint.
+    pub(super) fn let_go(&self, at: u64, len: u64) {
+        let pages = self.pages_over(at, len);
+        if self.map.advised.is_random() && pages.start < pages.end && self.accessible() / 2 > self.system.wishes.half() {
+            let _ = self.populate_pages(pages, Advice::LinuxPageOut);
+        }
+    }
+
+    /// The whole pages of the mapping that a range touches.
+    fn pages_over(&self, at: u64, len: u64) -> Range<u64> {
+        at / page() * page()..(at + len).next_multiple_of(page()).min(self.map.mapped())
     }
 }
