@@ -134,7 +134,8 @@ fn a_close_reads_no_leaf_that_was_not_read() {
 #[test]
 fn a_scan_asks_ahead() {
     let scratch = Scratch::on_disk();
-    for (name, key) in [("in order", u64::to_be_bytes as fn(u64) -> [u8; 8]), ("in any order", key)] {
+    let orders = [("in order", u64::to_be_bytes as fn(u64) -> [u8; 8], 200), ("in any order", key, 1000)];
+    for (name, key, most) in orders {
         let path = scratch.path(name);
         let (pool, map) = filled(&path, key);
         let snapshot = pool.snapshot();
@@ -151,8 +152,8 @@ fn a_scan_asks_ahead() {
             let before = waits();
             assert_eq!(count() as u64, ENTRIES);
             let waits = waits() - before;
-            // Of more than three thousand pages.
-            assert!(waits < 400, "{waits} pages were waited for, {name}, {scan}");
+            // Otherwise, it would be 1,500 and 3,300.
+            assert!(waits < most, "{waits} pages were waited for, {name}, {scan}");
         }
     }
 }
