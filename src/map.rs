@@ -19,7 +19,7 @@ use crate::entry::raw::Raw;
 use crate::error::ErrorKind;
 use crate::error::{Broken, Error, Fault, Result};
 use crate::medium::{Mapped, Medium};
-use crate::node::{IndexKind, Keys as _, WordNode};
+use crate::node::{IndexKind, Interval, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
 use crate::tree::{Range, Spot, TreeNode, TreeState};
@@ -27,7 +27,7 @@ use std::borrow::Borrow;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -228,15 +228,20 @@ const fn kinds<K: Key, V: Value>() -> (Kind, Kind) {
     (kind_of::<K>(), V::KIND)
 }
 
+/// An encoded key as a search takes it.
+#[inline(always)]
+fn search_key<'e, K: Key>(encoded: &'e EncodedKey<'_, K>) -> <K::Form as crate::node::Keys>::Ref<'e> {
+    K::Form::as_ref(encoded.borrow())
+}
+
 /// The entries of a range of keys.
+#[inline]
 #[track_caller]
 pub(crate) fn encoded_range<'t, 'k, K: Key, N: LeafFor<K>, M: Medium>(
     tree: &'t TreeState<N, M>,
     range: impl RangeBounds<K::Borrowed<'k>>,
 ) -> Range<'t, N, M> {
-    let encode = |bound: Bound<&K::Borrowed<'k>>| bound.map(|&key| K::encode(key));
-    let (start, end) = (encode(range.start_bound()), encode(range.end_bound()));
-    Range::new(tree, (start.as_ref().map(stored::<K>), end.as_ref().map(stored::<K>)))
+    Range::new(tree, range, |&key| K::encode(key))
 }
 
 /// The entries whose keys begin with a prefix.
@@ -244,14 +249,9 @@ pub(crate) fn prefix_range<'t, K: Key, N: LeafFor<K>, M: Medium>(
     tree: &'t TreeState<N, M>,
     prefix: &impl PrefixOf<K>,
 ) -> Range<'t, N, M> {
+    let owned = |key: EncodedKey<'_, K>| Borrow::<StoredKey<K>>::borrow(&key).to_owned();
     let (from, to) = prefix.bounds();
-    let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(stored::<K>(to)));
-    Range::new(tree, (Bound::Included(stored::<K>(&from)), to))
-}
-
-/// An encoded key as the tree holds it.
-fn stored<'e, K: Key>(encoded: &'e EncodedKey<'_, K>) -> &'e StoredKey<K> {
-    encoded.borrow()
+    Range::over(tree, Interval { from: owned(from), to: to.map(owned) }.if_any())
 }
 
 impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
@@ -321,7 +321,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
-        let value = K::Form::get(&self.state, K::Form::key(&K::encode(key)), V::KIND);
+        let value = K::Form::get(&self.state, search_key::<K>(&K::encode(key)), V::KIND);
         self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
     }
 
@@ -360,7 +360,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     pub fn get_with<R>(&self, key: K::Borrowed<'_>, read: impl FnOnce(V::View<'_>) -> R) -> Result<Option<R>> {
         let read = |value: Raw<&[u8]>| read(V::view(value));
-        self.state.named(K::Form::get_with(&self.state, K::Form::key(&K::encode(key)), V::KIND, read))
+        self.state.named(K::Form::get_with(&self.state, search_key::<K>(&K::encode(key)), V::KIND, read))
     }
 
     /// The values of several keys, in the order of the keys. This is faster than one [`get`](Self::get) after the
@@ -388,7 +388,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     pub fn multi_get(&self, keys: &[K::Borrowed<'_>]) -> Result<Vec<Option<V>>> {
         let encoded: Vec<_> = keys.iter().map(|&key| K::encode(key)).collect();
-        let keys: Vec<_> = encoded.iter().map(K::Form::key).collect();
+        let keys: Vec<_> = encoded.iter().map(search_key::<K>).collect();
         let mut values = Vec::with_capacity(keys.len());
         self.state.values(&keys, V::KIND, |value| values.push(value));
         let decode = |value: Result<Option<_>, _>| value?.map(|value| self.decode(value)).transpose();
@@ -412,7 +412,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn contains_key(&self, key: K::Borrowed<'_>) -> bool {
-        self.state.get_with(K::Form::key(&K::encode(key)), |_| ()).is_some()
+        self.state.get_with(search_key::<K>(&K::encode(key)), |_| ()).is_some()
     }
 
     /// Moves what lies in sparse segments of the map, and gives segments back to the pool, while other threads go on.
@@ -537,7 +537,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
 
     fn put_if(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
-        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put_if(K::Form::key(&key), value.lent(), wanted);
+        let put = |value: Raw<Cow<'_, [u8]>>| self.state.put_if(search_key::<K>(&key), value.lent(), wanted);
         self.state.acknowledged(self.encode(value).and_then(put))
     }
 
@@ -569,7 +569,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.acknowledged(self.state.remove_value(K::Form::key(&K::encode(key))))
+        self.state.acknowledged(self.state.remove_value(search_key::<K>(&K::encode(key))))
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.

@@ -12,6 +12,8 @@ compile_error!("`--cfg bristlecone_loom` needs the feature `loom`");
 #[cfg_attr(not(target_os = "linux"), path = "sync/no_asymmetric.rs")]
 pub(crate) mod asymmetric;
 pub(crate) mod bias;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub(crate) mod crew;
 pub(crate) mod delay;
 #[cfg(not(bristlecone_loom))]
 mod parking;

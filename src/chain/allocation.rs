@@ -142,7 +142,12 @@ impl<N: Node, M: Medium> Chain<N, M> {
 
     /// Gives back the block of a node that was marked dead.
     pub(crate) fn discard(&self, at: u64) {
-        N::Keys::free_low(self.block(at), self.records.as_ref());
+        let low = N::Keys::low_record(self.block(at));
+        if let Some(records) = &self.records
+            && low != 0
+        {
+            records.discard(self.medium(), &self.pool.segments, low);
+        }
         self.note_use(at, false);
         self.blocks[self.class_of(at)].give(self.medium(), &self.pool.segments, at);
     }

@@ -14,7 +14,7 @@
 
 use super::{Chain, Locked, NodeView};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, Node};
+use crate::node::{Edges, Entry, Keys, Node};
 use crate::sync::delay::{Validation, is_left_out};
 use crate::sync::{AtomicU64, Ordering, RwLock};
 use std::borrow::Borrow;
@@ -48,7 +48,7 @@ struct KeptLeaf<K: Keys> {
 /// A leaf as it was.
 pub(crate) struct FrozenLeaf<K: Keys> {
     /// Where it began and ended.
-    pub(crate) edges: K::Edges,
+    pub(crate) edges: Edges<K>,
     /// Its entries, in ascending order.
     pub(crate) entries: Box<[Entry]>,
     /// The stamp that the leaf had before. Snapshots up to that instant see an older leaf.
@@ -58,7 +58,7 @@ pub(crate) struct FrozenLeaf<K: Keys> {
 impl<K: Keys> FrozenLeaf<K> {
     fn memory(&self) -> u64 {
         let fixed = size_of::<Self>() + size_of::<K::Owned>() + size_of::<KeptLeaf<K>>();
-        (fixed + size_of_val(&*self.entries) + K::size_of_edges(&self.edges)) as u64
+        (fixed + size_of_val(&*self.entries) + self.edges.memory()) as u64
     }
 
     fn has_record(&self, record: u64) -> bool {
@@ -88,10 +88,10 @@ fn owner<'l, K: Keys>(leaves: &'l LeavesByLow<K>, key: K::Ref<'_>) -> Option<&'l
 
 /// The leaves that own keys of a leaf of another instant.
 fn sharing<'l, K: Keys>(leaves: &'l LeavesByLow<K>, leaf: &'l FrozenLeaf<K>) -> impl Iterator<Item = &'l KeptLeaf<K>> {
-    let low = K::low(&leaf.edges);
+    let low = &leaf.edges.low;
     let first = owner::<K>(leaves, K::as_ref(low.borrow()));
     let rest = leaves.range::<K::Key, _>((Bound::Excluded(low.borrow()), Bound::Unbounded)).map(|(_, kept)| kept);
-    let begins_in_it = |kept: &&KeptLeaf<K>| K::reaches(&leaf.edges, K::as_ref(K::low(&kept.leaf.edges).borrow()));
+    let begins_in_it = |kept: &&KeptLeaf<K>| K::reaches(&leaf.edges, K::as_ref(kept.leaf.edges.low.borrow()));
     first.into_iter().chain(rest.take_while(begins_in_it))
 }
 
@@ -101,7 +101,7 @@ fn other_with<'l, K: Keys>(
     leaf: &FrozenLeaf<K>,
     record: u64,
 ) -> Option<&'l mut KeptLeaf<K>> {
-    let low = sharing(leaves, leaf).find(|kept| kept.leaf.has_record(record)).map(|kept| K::low(&kept.leaf.edges));
+    let low = sharing(leaves, leaf).find(|kept| kept.leaf.has_record(record)).map(|kept| kept.leaf.edges.low.clone());
     leaves.get_mut(low?.borrow())
 }
 
@@ -128,7 +128,7 @@ impl<K: Keys> Frozen<K> {
         // either.
         for leaves in at.range_mut(..=stamp).rev().map(|(_, leaves)| leaves) {
             if let Some(KeptLeaf { leaf, .. }) = owner::<K>(leaves, key) {
-                let low = leaf.has_record(record).then(|| K::low(&leaf.edges));
+                let low = leaf.has_record(record).then(|| leaf.edges.low.clone());
                 let kept = low.and_then(|low| leaves.get_mut(low.borrow()));
                 return kept.map(|kept| kept.retired.push(record)).is_some();
             }
@@ -177,7 +177,7 @@ impl<K: Keys> Frozen<K> {
         };
         if own.len() < leaves.len() {
             let shared =
-                own.values().flat_map(|kept| sharing(&leaves, &kept.leaf)).map(|kept| K::low(&kept.leaf.edges));
+                own.values().flat_map(|kept| sharing(&leaves, &kept.leaf)).map(|kept| kept.leaf.edges.low.clone());
             for low in shared.collect::<Vec<_>>() {
                 // Two leaves may share keys with the same one.
                 if let Some(kept) = leaves.remove(low.borrow()) {
@@ -239,7 +239,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let view = node.view();
         let mut edges = Default::default();
         self.note_edges(&view, self.next_of(&view), &mut edges);
-        let low = N::Keys::low(&edges);
+        let low = edges.low.clone();
         // A thread that is just ending may have none any more.
         let mut read = READ.try_with(Cell::take).unwrap_or_default();
         let count = self.entries_in(&view, N::Keys::ALL, &mut read);

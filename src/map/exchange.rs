@@ -1,7 +1,7 @@
 //! Changes that depend on the value before, or return it.
 
-use super::{LeafFor, Map};
-use crate::codec::{Form, Key, ToValue, Value};
+use super::{LeafFor, Map, search_key};
+use crate::codec::{Key, ToValue, Value};
 use crate::entry::raw::Raw;
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -53,7 +53,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
             let current = current.map(|value| self.encode(value)).transpose()?;
             let new = new.map(|value| self.encode(value)).transpose()?;
             let (current, new) = (current.as_ref().map(Raw::lent), new.as_ref().map(Raw::lent));
-            let exchanged = self.state.exchange(K::Form::key(&key), V::KIND, current, new)?;
+            let exchanged = self.state.exchange(search_key::<K>(&key), V::KIND, current, new)?;
             Ok(exchanged.map_or_else(|found| found, |()| current.map(Raw::owned)))
         };
         let previous = self.state.acknowledged(exchange())?;
@@ -100,7 +100,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
         V: ToValue<V>,
     {
         let key = K::encode(key);
-        let old = self.state.update_with(K::Form::key(&key), V::KIND, |old, put| {
+        let old = self.state.update_with(search_key::<K>(&key), V::KIND, |old, put| {
             match next(old.map(|old| self.decode(old)).transpose()?) {
                 Some(new) => new.with_value(|new| {
                     put(Some(self.encode(new)?.lent()));
@@ -143,7 +143,8 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     pub fn replace(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let replace = |value: Raw<Cow<'_, [u8]>>| self.state.replace_value(K::Form::key(&key), V::KIND, value.lent());
+        let replace =
+            |value: Raw<Cow<'_, [u8]>>| self.state.replace_value(search_key::<K>(&key), V::KIND, value.lent());
         let old = self.state.acknowledged(self.encode(value).and_then(replace))?;
         self.decoded(old)
     }
@@ -176,7 +177,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     pub fn take(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let old = self.state.acknowledged(self.state.take_value(K::Form::key(&key), V::KIND))?;
+        let old = self.state.acknowledged(self.state.take_value(search_key::<K>(&key), V::KIND))?;
         self.decoded(old)
     }
 

@@ -4,7 +4,7 @@ use crate::codec::{self, Key, PrefixOf, Value};
 use crate::error::{ErrorKind, Fault};
 use crate::map::{LeafFor, Map, encoded_range, prefix_range};
 use crate::medium::Medium;
-use crate::node::{Defer, Keys, WordNode};
+use crate::node::{Defer, Interval, WordNode};
 use crate::pool::PoolState;
 use crate::tree::{Item, PTree, TreeState};
 use std::borrow::Borrow;
@@ -102,7 +102,7 @@ pub(crate) type ValueOf<'v, T, M> = <<T as Table<M>>::Value as Value>::Borrowed<
 /// What the keys of a table's tree are.
 pub(crate) type TreeKeysOf<T, M> = <<T as Table<M>>::Key as Key>::Form;
 /// An interval of a table's keys.
-pub(crate) type UnreadOf<T, M> = <TreeKeysOf<T, M> as Keys>::Unread;
+pub(crate) type UnreadOf<T, M> = Interval<TreeKeysOf<T, M>>;
 
 /// The tree of a table, if that is in this pool.
 pub(crate) fn tree_in<'t, T: Table<M>, M: Medium>(

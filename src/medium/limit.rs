@@ -90,12 +90,21 @@ mod tests {
         32 22 0:28 / /groups/unified rw,relatime - cgroup2 cgroup2 rw\n";
 
     fn found(groups: &str, mounts: &str) -> Vec<String> {
-        directories(groups, mounts).iter().map(|path| path.display().to_string().trim_end_matches('/').to_owned()).collect()
+        directories(groups, mounts)
+            .iter()
+            .map(|path| path.display().to_string().trim_end_matches('/').to_owned())
+            .collect()
     }
 
     #[test]
     fn the_limits_of_ancestors_count_in_both_versions() {
-        let expected = ["/groups/me mory/box/own", "/groups/me mory/box", "/groups/me mory", "/groups/unified/app.slice", "/groups/unified"];
+        let expected = [
+            "/groups/me mory/box/own",
+            "/groups/me mory/box",
+            "/groups/me mory",
+            "/groups/unified/app.slice",
+            "/groups/unified",
+        ];
         assert_eq!(found(BOTH, MOUNTS), expected);
     }
 

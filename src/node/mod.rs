@@ -39,7 +39,7 @@ pub(crate) use deferred::{Defer, Deferred};
 pub use index_kind::IndexKind;
 pub(crate) use inner::InnerOps;
 pub(crate) use key_range::KeyRange;
-pub(crate) use keys::{ByteSpan, Keys, NewByteLow, NoLess, Side};
+pub(crate) use keys::{ByteSpan, Edges, Interval, Keys, NewByteLow, NoLess, Side};
 pub use keys::{ByteStrings, Words};
 pub(crate) use layout::{Checked, InNode, Layout, Merging, NewNode, Policy};
 pub use linear::Linear;
@@ -127,7 +127,7 @@ pub(crate) type RefOf<'k, N> = <<N as Node>::Keys as Keys>::Ref<'k>;
 /// An interval of keys.
 pub(crate) type SpanOf<'k, N> = <<N as Node>::Keys as Keys>::Span<'k>;
 /// Where a leaf that was read begins and ends.
-pub(crate) type EdgesOf<N> = <<N as Node>::Keys as Keys>::Edges;
+pub(crate) type EdgesOf<N> = Edges<<N as Node>::Keys>;
 /// What is known about the keys that a node owns.
 pub(crate) type RangeOf<N> = <<N as Node>::Keys as Keys>::Range;
 /// The fence key of a new node.

@@ -213,7 +213,7 @@ impl Options {
     /// moved. A pool that was closed needs neither of the two. A pool that is opened for [reading
     /// only](Self::read_only) is shown with both, and nothing said here matters.
     ///
-    /// A change copies its lines to the ring, which is mapped, and a thread of the pool writes them to the disk. All
+    /// A change copies its lines to the ring, which is mapped, and a thread in the background writes them to the disk. All
     /// memory that is changed stays in memory until the pool is closed.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.wanted.mode = Some(journal);
@@ -583,10 +583,10 @@ impl Options {
 }
 
 impl<M: Medium> PoolState<M> {
-    /// Options for a new pool like this one.
+    /// Options for a new pool like this one, without a journal.
     pub(crate) fn options_like(&self) -> Options {
         let PoolGeometry { capacity, segment, .. } = self.superblock.lock().0.geometry;
-        Options::default().capacity(capacity).segment_size(segment)
+        Options::default().capacity(capacity).segment_size(segment).journal(Journal::None)
     }
 }
 

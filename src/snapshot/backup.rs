@@ -4,7 +4,7 @@ use super::Snapshot;
 use crate::entry::kind::{Kind, Kinds};
 use crate::error::{Error, ErrorKind, Fault, Result};
 use crate::medium::{self, Mapped, Medium};
-use crate::node::{ByteLeaf, IndexKind, Keys, Node, OneLine};
+use crate::node::{ByteLeaf, IndexKind, Interval, Node, OneLine};
 use crate::papers::registry::shown;
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{OpenTree, Pool, Progress};
@@ -68,7 +68,7 @@ impl<N: TreeNode, M: Medium> BackupSource<M> for Typed<N, M> {
     ) -> Result<(u64, Arc<OpenTree>)> {
         let Self { tree, index, kinds } = self;
         let copy = to.state.named(TreeState::<N, Mapped>::open(&to.state, name, *index, *kinds))?;
-        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(N::Keys::everything())), LeafEntries::default());
+        let (mut ends, mut entries) = (Ends::<N::Keys>::new(Some(Interval::everything())), LeafEntries::default());
         let (mut done, of) = (0, tree.leaves.in_use());
         let mut failed = None;
         let mut item = || -> Option<Item<N::Keys>> {

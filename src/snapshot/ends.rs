@@ -1,13 +1,14 @@
 //! Entries that are read one leaf at a time, from both ends.
 
 use crate::error::Fault;
+use crate::node::Interval;
 use crate::tree::{Form, Item};
 use std::collections::VecDeque;
 
 /// The entries of an interval that were not yet returned.
 pub(crate) struct Ends<K: Form> {
     /// What was not read yet.
-    unread: Option<K::Unread>,
+    unread: Option<Interval<K>>,
     /// Entries that were read from the left.
     front: VecDeque<Item<K>>,
     /// Entries that were read from the right.
@@ -16,7 +17,7 @@ pub(crate) struct Ends<K: Form> {
 
 impl<K: Form> Ends<K> {
     /// Nothing was read yet.
-    pub(crate) fn new(unread: Option<K::Unread>) -> Self {
+    pub(crate) fn new(unread: Option<Interval<K>>) -> Self {
         Self { unread, front: VecDeque::new(), back: VecDeque::new() }
     }
 
@@ -28,7 +29,7 @@ impl<K: Form> Ends<K> {
     pub(crate) fn step(
         &mut self,
         from_left: bool,
-        mut read: impl FnMut(K::Unread, bool, &mut Vec<Item<K>>) -> Result<Option<K::Unread>, Fault>,
+        mut read: impl FnMut(Interval<K>, bool, &mut Vec<Item<K>>) -> Result<Option<Interval<K>>, Fault>,
     ) -> Option<Result<Item<K>, Fault>> {
         loop {
             let item = if from_left { self.front.pop_front() } else { self.back.pop_back() };

@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::map::table::{Table, TableKey, TreeKeysOf, interval, tree_in, with_prefix};
 use crate::medium::{Mapped, Medium};
-use crate::node::Keys;
+use crate::node::Interval;
 use crate::pool::{Pool, PoolState};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tree::{Form, Item, LeafEntries, TreeNode, TreeState};
@@ -179,7 +179,7 @@ impl<M: Medium> Snapshot<M> {
     ///
     /// As [`range`](Self::range).
     pub fn iter<'s, T: Table<M>>(&'s self, table: &'s T) -> Result<SnapshotRange<'s, T, M>> {
-        Ok(SnapshotRange::new(self, self.tree(table)?, Some(TreeKeysOf::<T, M>::everything())))
+        Ok(SnapshotRange::new(self, self.tree(table)?, Some(Interval::everything())))
     }
 
     /// The number of entries that there were.
@@ -194,7 +194,7 @@ impl<M: Medium> Snapshot<M> {
     pub fn len<T: Table<M>>(&self, table: &T) -> Result<u64> {
         let tree = self.tree(table)?;
         let (mut len, mut entries) = (0, LeafEntries::without_records());
-        let mut unread = Some(TreeKeysOf::<T, M>::everything());
+        let mut unread = Some(Interval::everything());
         while let Some(rest) = unread {
             let rest = tree.read_at(rest, true, self.instant, tree.reading().as_ref(), &mut entries);
             unread = self.pool.named(self.still_there(rest))?;
@@ -218,10 +218,10 @@ impl<M: Medium> Snapshot<M> {
         &self,
         tree: &TreeState<N, M>,
         kind: Kind,
-        (unread, from_left): (<N::Keys as Keys>::Unread, bool),
+        (unread, from_left): (Interval<N::Keys>, bool),
         entries: &mut LeafEntries<N::Keys>,
         items: &mut Vec<Item<N::Keys>>,
-    ) -> Result<Option<<N::Keys as Keys>::Unread>, Fault> {
+    ) -> Result<Option<Interval<N::Keys>>, Fault> {
         // Begun before the leaf is read, and no longer needed when its entries are copied.
         let reading = tree.reading();
         self.pool.owned()?;

@@ -7,7 +7,7 @@ use super::Transaction;
 use crate::error::Result;
 use crate::map::table::{Table, TreeKeysOf, decode};
 use crate::medium::{Mapped, Medium};
-use crate::node::Keys;
+use crate::node::Interval;
 use crate::tree::{Cursor, ScanStep};
 use std::fmt;
 use std::iter::FusedIterator;
@@ -30,7 +30,7 @@ impl<'x, 't, T: Table<M>, M: Medium> Scan<'x, 't, T, M> {
     pub(super) fn new(
         transaction: &'x mut Transaction<'t, M>,
         (table, part): (&'t T, usize),
-        unread: Option<<TreeKeysOf<T, M> as Keys>::Unread>,
+        unread: Option<Interval<TreeKeysOf<T, M>>>,
     ) -> Self {
         Self { transaction, table, part, cursor: Cursor::new(unread) }
     }

@@ -16,6 +16,7 @@ use crate::index::RUN;
 use crate::medium::{Hint, Medium};
 use crate::node::{Entry, Keys, NEXT};
 use crate::pool::record::{Location, locate};
+use crate::pool::segments::{SegmentKind, Segments};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ const SHORT: u8 = 4;
 const AGAIN: u8 = RUN as u8 / 2;
 /// The least and the most that is asked for at once.
 const PAGE: u64 = 4096;
-const MOST: u64 = 1 << 20;
+const MOST: u64 = 2 << 20;
 /// What lies so near behind or before a window continues it.
 const NEAR: u64 = 64 << 10;
 
@@ -120,7 +121,7 @@ impl AskedAhead {
         } else if let Some(rest) = rest {
             match self.left.checked_sub(1) {
                 Some(left) => self.left = left,
-                None => match tree.directory.run_at_once(N::Keys::first(rest)) {
+                None => match tree.directory.run_at_once(rest.first()) {
                     Some(run) => {
                         self.ask_leaves(tree, &run);
                         self.left = AGAIN - 1;
@@ -157,6 +158,10 @@ struct Window {
     asked: Range<u64>,
     /// How much was asked for at once.
     len: u64,
+    /// What was asked for in the next segment of this kind.
+    beyond: Range<u64>,
+    /// The last segment behind which one was looked for.
+    looked_beyond: Option<u32>,
     /// Whether it was continued downwards.
     is_down: bool,
     /// How many bytes were brought into memory, and how many of them may stay there.
@@ -190,8 +195,17 @@ impl Window {
             let Some(segment) = segments.holding(at) else { continue };
             let whole = segments.start(segment)..(segments.start(segment) + segments.size()).max(at + len);
             self.asked = self.asked.start.max(whole.start)..self.asked.end.min(whole.end);
-            let part = part.start.max(whole.start)..part.end.min(whole.end);
-            self.bring(m, &part);
+            let within = part.start.max(whole.start)..part.end.min(whole.end);
+            self.bring(m, &within);
+            if part.end > whole.end
+                && self.looked_beyond.replace(segment) != Some(segment)
+                && let Some(next) = alike_behind(segments, segment)
+            {
+                // What goes on in order goes on there.
+                let start = segments.start(next);
+                self.beyond = start..start + (part.end - whole.end).min(segments.len(next));
+                self.bring(m, &self.beyond.clone());
+            }
         }
     }
 
@@ -207,7 +221,9 @@ impl Window {
             }
         }
         let Range { start, end } = self.asked;
-        while let Some(passed) = self.passing.front().filter(|part| part.end <= start || part.start >= end) {
+        let is_passed =
+            |part: &&Range<u64>| (part.end <= start || part.start >= end) && !self.beyond.contains(&part.start);
+        while let Some(passed) = self.passing.front().filter(is_passed) {
             m.hint(passed.start, passed.end - passed.start, Hint::Passed);
             self.passing.pop_front();
         }
@@ -215,6 +231,9 @@ impl Window {
 
     /// What is to be asked for, because `place` will be read.
     fn next(&mut self, place: Range<u64>) -> Option<Range<u64>> {
+        if self.beyond.contains(&place.start) {
+            self.asked = std::mem::take(&mut self.beyond);
+        }
         let Range { start, end } = self.asked;
         let is_within = start <= place.start && place.end <= end;
         // A window of one page has no direction yet.
@@ -230,6 +249,7 @@ impl Window {
         let pages = place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE);
         if start == end || !(is_up || is_down) {
             self.len = (self.len / 8).max(PAGE);
+            self.beyond = 0..0;
             self.asked = pages.start..pages.end.max(pages.start + self.len);
             return Some(self.asked.clone());
         }
@@ -250,6 +270,16 @@ impl Window {
         };
         Some(part)
     }
+}
+
+/// The next segment of the tree that holds blocks like those of this one, if it is near.
+fn alike_behind(segments: &Segments, segment: u32) -> Option<u32> {
+    const NEAR: u32 = 64;
+    let class =
+        segments.entry(segment).filter(|entry| matches!(entry.kind, SegmentKind::Leaf | SegmentKind::Record))?;
+    (segment + 1..segment + NEAR)
+        .take_while(|&next| next < segments.count())
+        .find(|&next| segments.entry(next) == Some(class))
 }
 
 #[cfg(all(test, not(bristlecone_loom)))]

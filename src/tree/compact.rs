@@ -13,7 +13,7 @@ use crate::chain::Locked;
 use crate::error::{Broken, ErrorKind, Fault, Result};
 use crate::index::Swept;
 use crate::medium::{LINE, Medium, Step};
-use crate::node::{ByteLeaf, Entry, IndexKind, Keys, NoLess, Node, OneLine, RefOf, WordNode};
+use crate::node::{ByteLeaf, Entry, IndexKind, Interval, Keys, NoLess, Node, OneLine, RefOf, WordNode};
 use crate::pool::blocks::Blocks;
 use crate::pool::roots::Signature;
 use crate::pool::{Compacted, Pool};
@@ -195,7 +195,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn move_all(&self, closed: &impl Victims, done: &mut Compacted) -> Result<(), Fault> {
         let (mut seen, of) = (0, self.leaves.in_use());
         let mut entries = Vec::new();
-        let mut unread = Some(N::Keys::everything());
+        let mut unread = Some(Interval::everything());
         while let Some(rest) = unread {
             if seen % 4096 == 0 {
                 self.tell(seen, of.max(seen));
@@ -235,7 +235,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let leaves = &self.leaves;
         loop {
             self.may_change()?;
-            let key = N::Keys::first(&rest);
+            let key = rest.first();
             let mut leaf = self.lock_owner(key)?;
             let (mut old, mut more, mut fault) = (Vec::new(), false, None);
             if self.moves_records_in_place() && self.needs_no_freezing(&leaf) {
@@ -259,7 +259,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             if lies_there {
                 self.move_leaf(key, closed, done)?;
             }
-            return N::Keys::beyond(rest, &edges).map_err(|NoLess| no_less(at).into());
+            return rest.beyond(&edges).map_err(|NoLess| no_less(at).into());
         }
     }
 

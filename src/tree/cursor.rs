@@ -2,14 +2,13 @@
 //! write there, entry by entry: a step takes the time of a search, whatever was read or written before.
 
 use super::ahead::Asker;
-use super::interval::Interval;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
 use super::{Form, LeafEntries, TreeNode};
 use crate::entry::raw::Raw;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Defer, Entry, Keys};
+use crate::node::{Defer, Edges, Entry, Interval, Keys};
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -40,9 +39,10 @@ struct ReadyEntries<K: Keys> {
 }
 
 impl<K: Keys> Cursor<K> {
-    pub(crate) fn new(unread: Option<K::Unread>) -> Self {
+    pub(crate) fn new(unread: Option<Interval<K>>) -> Self {
         let ready = || ReadyEntries { items: VecDeque::new(), many: 1 };
-        Self { unread: unread.map(Interval::from_unread), front: None, back: None, ready: [ready(), ready()], asker: Asker::default() }
+        let asker = Asker::default();
+        Self { unread, front: None, back: None, ready: [ready(), ready()], asker }
     }
 
     /// The next entry, if a step has read it with the one before.
@@ -68,7 +68,7 @@ struct Piece<K: Keys> {
     rest: Interval<K>,
     entries: Vec<Entry>,
     /// The edges of the leaf that the entries were read in.
-    edges: Arc<K::Edges>,
+    edges: Arc<Edges<K>>,
     /// Which of the entries lie in `rest`.
     left: Range<usize>,
     sides: [CursorSide<K>; 2],
@@ -91,7 +91,7 @@ struct CursorSide<K: Keys> {
 }
 
 impl<K: Keys> Piece<K> {
-    fn new(rest: Interval<K>, entries: Vec<Entry>, edges: Arc<K::Edges>) -> Self {
+    fn new(rest: Interval<K>, entries: Vec<Entry>, edges: Arc<Edges<K>>) -> Self {
         let side = || CursorSide { key: None, own: VecDeque::new(), is_written: false, began: None, many: 2 };
         Self { rest, left: 0..entries.len(), entries, edges, sides: [side(), side()] }
     }
@@ -159,13 +159,13 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         };
         self.begin();
         let mut leaf = LeafEntries { asker: std::mem::take(asker), ..LeafEntries::default() };
-        let (behind, seen) = self.tree.read_leaf(gap.unread(), from_left, &mut leaf)?;
+        let (behind, seen) = self.tree.read_leaf(gap.clone(), from_left, &mut leaf)?;
         *asker = leaf.asker;
         let (entries, edges) = (leaf.entries, Arc::new(leaf.bounds.edges));
         self.count(1 + entries.len());
         self.news = News::Read;
         let mut read = gap;
-        match behind.map(Interval::<N::Keys>::from_unread) {
+        match behind {
             None => {}
             Some(behind) if from_left => read.to = Some(behind.from),
             Some(behind) => read.from = behind.to.unwrap_or(read.from),
@@ -223,7 +223,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn item(
         &self,
         entry: Entry,
-        of: (&Interval<N::Keys>, &<N::Keys as Keys>::Edges),
+        of: (&Interval<N::Keys>, &Edges<N::Keys>),
         before: Option<&Item<N::Keys>>,
         from_left: bool,
     ) -> Result<Item<N::Keys>, Fault> {
@@ -238,7 +238,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn key(
         &self,
         entry: Entry,
-        (rest, edges): (&Interval<N::Keys>, &<N::Keys as Keys>::Edges),
+        (rest, edges): (&Interval<N::Keys>, &Edges<N::Keys>),
     ) -> Result<<N::Keys as Keys>::Owned, Fault> {
         let key = N::Keys::with_key(entry, self.reading.as_ref(), ToOwned::to_owned)?;
         if !N::Keys::has_head(edges, entry.0, key.borrow()) {

@@ -18,7 +18,6 @@ mod finger;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod foreign;
 mod form;
-mod interval;
 mod len;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod many;
@@ -655,7 +654,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     #[track_caller]
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_, N, M> {
-        Range::new(&self.state, range)
+        Range::new(&self.state, range, |&key: &u64| key)
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
@@ -686,7 +685,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     #[track_caller]
     pub fn keys(&self, range: impl RangeBounds<u64>) -> Column<'_, N, M> {
-        Range::new(&self.state, range).map(|(key, _)| key)
+        Range::new(&self.state, range, |&key: &u64| key).map(|(key, _)| key)
     }
 
     /// The values of a range of keys, in ascending order of these; from the other end, in descending order.
@@ -712,7 +711,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     #[track_caller]
     pub fn values(&self, range: impl RangeBounds<u64>) -> Column<'_, N, M> {
-        Range::new(&self.state, range).map(|(_, value)| value)
+        Range::new(&self.state, range, |&key: &u64| key).map(|(_, value)| value)
     }
 
     /// All entries, in ascending order. `for (key, value) in &tree` does the same.

@@ -19,20 +19,20 @@ use crate::entry::kind::Kind;
 use crate::entry::raw::Raw;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys};
+use crate::node::{Edges, Entry, Keys};
 use crate::pool::records::Reading;
 
 /// What is known of the entries of a leaf that was read.
 pub(crate) struct Bounds<K: Keys> {
     /// Where the leaf begins and ends.
-    pub(super) edges: K::Edges,
+    pub(super) edges: Edges<K>,
     /// One bit for each entry whose head alone does not tell whether it is in order.
     close: u64,
 }
 
 impl<K: Keys> Default for Bounds<K> {
     fn default() -> Self {
-        Self { edges: K::Edges::default(), close: 0 }
+        Self { edges: Edges::default(), close: 0 }
     }
 }
 
@@ -158,7 +158,7 @@ impl<K: Form> Spot<'_, K> {
         if !K::has_head(&of.edges, entries[i].0, key) {
             return Some("N3: a head of another key");
         }
-        if !K::owns(&of.edges, key) {
+        if !of.edges.hold(key) {
             return Some("N2: a key that the leaf does not own");
         }
         // If that one cannot be read, its own error says so.

@@ -137,7 +137,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     #[track_caller]
     pub fn into_range(self, range: impl RangeBounds<u64>) -> IntoRange<N, M> {
-        let unread = Range::new(&self.state, range).into_unread();
+        let unread = Range::new(&self.state, range, |&key: &u64| key).into_unread();
         IntoRange(Owned::new(self.state, unread, |tree, entry, _| tree.readable(entry.map(Spot::entry))))
     }
 }

@@ -1,7 +1,6 @@
 //! Trees as snapshots see them: in their leaves where these have not changed since, and in frozen leaves where they
 //! have.
 
-use super::interval::Interval;
 use super::range::{Unread, no_less};
 use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::Fault;
@@ -114,16 +113,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let edges = &mut bounds.edges;
         let leaves = &self.leaves;
-        let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
+        let key = if from_left { unread.first() } else { unread.last() };
         let unchanged = self.with_owner(key, |view| {
-            let count =
-                leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, N::Keys::span(&unread), entries));
+            let count = leaves.is_as_at(view, instant).then(|| leaves.entries_in(view, unread.span(), entries));
             leaves.note_edges(view, leaves.next_of(view), edges);
             (count, view.at)
         })?;
-        let rest = |unread, edges: &_| match from_left {
-            true => N::Keys::beyond(unread, edges),
-            false => N::Keys::before(unread, edges),
+        let rest = |unread: Unread<N>, edges: &_| match from_left {
+            true => unread.beyond(edges),
+            false => unread.up_to(edges),
         };
         let (count, at) = unchanged;
         let rest = if let Some(count) = count {
@@ -132,11 +130,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         } else {
             let leaf = leaves.frozen.find(instant, key).ok_or_else(|| self.pool.instants.too_old())?;
             edges.clone_from(&leaf.edges);
-            let interval = Interval::<N::Keys>::from_unread(unread.clone());
             entries.clear();
             for &entry in &leaf.entries {
                 // An entry that has not the head of its key stays, because the read of its key reports it.
-                let is_shown = |key: &_| interval.bounds().contains(key) || !N::Keys::has_head(edges, entry.0, key);
+                let is_shown = |key: &_| unread.bounds().contains(key) || !N::Keys::has_head(edges, entry.0, key);
                 if N::Keys::with_key(entry, reading, is_shown)? {
                     entries.push(entry);
                 }

@@ -9,7 +9,7 @@ use crate::entry::raw::Raw;
 use crate::error::ErrorKind;
 use crate::error::{Broken, Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Keys, WordNode};
+use crate::node::{Interval, Keys, WordNode};
 use std::borrow::Borrow;
 
 /// An entry that was removed.
@@ -33,7 +33,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// The first key or the last one, and where it was seen.
     fn end(&self, is_first: bool) -> Result<Option<(OwnedOf<N>, Seen)>, Fault> {
-        let (mut unread, mut leaf) = (Some(N::Keys::everything()), LeafEntries::default());
+        let (mut unread, mut leaf) = (Some(Interval::everything()), LeafEntries::default());
         while let Some(interval) = unread {
             // Started before the leaf is read.
             let reading = self.reading();

@@ -9,8 +9,9 @@ use crate::chain::NodeView;
 use crate::error::Broken;
 use crate::index::RUN;
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, NoLess, Node, RefOf};
+use crate::node::{Entry, Interval, Keys, NoLess, Node, RefOf};
 use crate::sync::delay::delay;
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
@@ -86,8 +87,8 @@ impl Ahead {
 }
 
 type KeyOf<N> = <<N as Node>::Keys as Keys>::Key;
-pub(super) type Unread<N> = <<N as Node>::Keys as Keys>::Unread;
-pub(super) type Edges<N> = <<N as Node>::Keys as Keys>::Edges;
+pub(super) type Unread<N> = Interval<<N as Node>::Keys>;
+pub(super) type Edges<N> = crate::node::Edges<<N as Node>::Keys>;
 
 /// A leaf that was read.
 struct LeafRead {
@@ -104,39 +105,25 @@ pub(super) fn no_less(at: u64) -> Broken {
 }
 
 impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
-    /// A range of keys that was not yet read.
+    /// A range of keys that was not yet read, whose bounds `encode` encodes.
+    #[inline]
     #[track_caller]
-    pub(crate) fn new(tree: &'t TreeState<N, M>, range: impl RangeBounds<KeyOf<N>>) -> Self {
-        let (start, end) = (range.start_bound(), range.end_bound());
-        let unread = interval::<N::Keys>(start, end);
+    pub(crate) fn new<Q, E: Borrow<KeyOf<N>>>(
+        tree: &'t TreeState<N, M>,
+        range: impl RangeBounds<Q>,
+        encode: impl Fn(&Q) -> E,
+    ) -> Self {
+        let unread = Interval::of_range(&range, &encode);
         if unread.is_none()
             && let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
-                (start, end)
+                (range.start_bound(), range.end_bound())
         {
-            let excluded = matches!((start, end), (Bound::Excluded(_), Bound::Excluded(_)));
-            Self::check(tree, from.cmp(to), excluded);
+            let excluded = matches!((range.start_bound(), range.end_bound()), (Bound::Excluded(_), Bound::Excluded(_)));
+            Self::check(tree, encode(from).borrow().cmp(encode(to).borrow()), excluded);
         }
         Self::over(tree, unread)
     }
-}
 
-/// The interval between two bounds; `None` if it is empty.
-#[inline]
-fn interval<K: Keys>(start: Bound<&K::Key>, end: Bound<&K::Key>) -> Option<K::Unread> {
-    let from = match start {
-        Bound::Unbounded => K::into_ends(K::everything()).0,
-        Bound::Included(key) => key.to_owned(),
-        Bound::Excluded(key) => K::behind(key)?,
-    };
-    let to = match end {
-        Bound::Unbounded => None,
-        Bound::Included(key) => K::behind(key),
-        Bound::Excluded(key) => Some(key.to_owned()),
-    };
-    to.as_ref().is_none_or(|to| from < *to).then(|| K::from_ends(from, to))
-}
-
-impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     /// Panics if a range is backward, unless the tree is empty, as `BTreeMap` does. `order`: of its bounds; `excluded`
     /// says whether both of them are. The message does not show the bounds, because what they encode means nothing to
     /// the caller of a map.
@@ -151,9 +138,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     /// All entries.
     pub(super) fn all(tree: &'t TreeState<N, M>) -> Self {
-        Self::over(tree, Some(N::Keys::everything()))
+        Self::over(tree, Some(Interval::everything()))
     }
 
+    #[inline]
     pub(crate) fn over(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
         let (ahead, front, back, asker) = Default::default();
         Self { tree, unread, ahead, front, back, asker, broken: None }
@@ -197,7 +185,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         let Ready { entries, rest, bounds } = ready;
         let (buffer, mut count) = (entries.buffer(), 0);
         let mut read = |view: &NodeView<'_, N>| {
-            count = leaves.entries_in(view, N::Keys::span(unread), buffer);
+            count = leaves.entries_in(view, unread.span(), buffer);
             let next = leaves.next_of(view);
             leaves.note_edges(view, next, &mut bounds.edges);
             LeafRead { at: view.at, expected: view.at == hint, next }
@@ -210,14 +198,18 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         place
     }
 
-    /// Prefetches the records of the entries of a leaf.
+    /// Prefetches the records of the entries of a leaf, if keys are in them.
     fn prefetch(tree: &TreeState<N, M>, ready: &Ready<N>) {
-        N::Keys::prefetch_entries(tree.leaves.access(), &ready.entries.entries()[ready.rest.clone()]);
+        if N::Keys::HAS_RECORDS {
+            let pool = tree.leaves.access();
+            let entries = &ready.entries.entries()[ready.rest.clone()];
+            entries.iter().for_each(|&(_, value)| pool.prefetch_record(N::Keys::record(value)));
+        }
     }
 
     fn read_front(&mut self, unread: Unread<N>) {
         let leaves = &self.tree.leaves;
-        let from = N::Keys::first(&unread);
+        let from = unread.first();
         if self.ahead.is_short() {
             self.ahead.leaves = self.tree.directory.run_at_once(from).unwrap_or_else(|| {
                 let mut one = [0; RUN];
@@ -240,7 +232,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
             if at != self.ahead.next || !self.ahead.records.is_empty() {
                 Self::prefetch(self.tree, &self.front);
             }
-            self.unread = self.note(N::Keys::beyond(unread, &self.front.bounds.edges).map_err(|NoLess| no_less(at)));
+            self.unread = self.note(unread.beyond(&self.front.bounds.edges).map_err(|NoLess| no_less(at)));
             self.ahead.next = next;
             if self.ahead.leaf(0) == 0 && self.unread.is_some() {
                 // Here the index node ends, so only the leaf itself knows the next one.
@@ -275,7 +267,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     }
 
     fn read_back(&mut self, unread: Unread<N>) {
-        let to = N::Keys::last(&unread);
+        let to = unread.last();
         let place = Self::read(self.tree, 0, to, &unread, &mut self.back);
         if let Ok(LeafRead { at, .. }) = place {
             let Ready { entries, rest, .. } = &self.back;
@@ -283,7 +275,7 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
         }
         self.unread = self.note(place.and_then(|LeafRead { at, .. }| {
             Self::prefetch(self.tree, &self.back);
-            N::Keys::before(unread, &self.back.bounds.edges).map_err(|NoLess| no_less(at))
+            unread.up_to(&self.back.bounds.edges).map_err(|NoLess| no_less(at))
         }));
     }
 }

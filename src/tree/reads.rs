@@ -1,11 +1,11 @@
 //! What a transaction has read in one tree.
 
-use super::interval::{self, Interval, is_before, up_to};
 use super::search::Seen;
 use super::{Form, LeafEntries, TreeNode, TreeState};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys};
+use crate::node::keys::interval::{self, is_before, up_to};
+use crate::node::{Edges, Entry, Interval, Keys};
 use crate::pool::records::Reading;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct IntervalRead<K: Keys> {
     entries: Vec<Entry>,
     /// The edges of the leaf in which the entries have their heads: of the leaf in which they were read first, if they
     /// lie in several now.
-    pub(super) edges: Arc<K::Edges>,
+    pub(super) edges: Arc<Edges<K>>,
     /// The leaf in which the interval begins.
     seen: Seen,
     /// The other leaves that the interval lies in. There are some only if the first leaf was split, or what it had has
@@ -113,7 +113,7 @@ impl<K: Form> Reads<K> {
     }
 
     /// Notes the entries of an interval that nothing was known about.
-    pub(super) fn note(&mut self, interval: &Interval<K>, (entries, edges): (&[Entry], &Arc<K::Edges>), seen: Seen) {
+    pub(super) fn note(&mut self, interval: &Interval<K>, (entries, edges): (&[Entry], &Arc<Edges<K>>), seen: Seen) {
         let Interval { from, to } = interval;
         let is_last = self.lies_behind(from);
         let touches = |left: &IntervalRead<K>| left.to.as_ref() == Some(from) && left.is_of(seen);
@@ -249,8 +249,7 @@ impl<K: Form> Reads<K> {
             None => return Ok(true),
         };
         for (start, read) in self.intervals.range::<K::Key, _>(bounds) {
-            let (mut then, mut piece, mut unread) =
-                (Vec::new(), LeafEntries::default(), Some(read.interval(start).unread()));
+            let (mut then, mut piece, mut unread) = (Vec::new(), LeafEntries::default(), Some(read.interval(start)));
             while let Some(rest) = unread {
                 unread = tree.read_at(rest, true, instant, reading, &mut piece)?;
                 then.append(&mut piece.entries);
@@ -267,14 +266,14 @@ impl<K: Form> Reads<K> {
     pub(super) fn is_same(
         &self,
         get: impl Fn(K::Ref<'_>) -> Option<Option<u64>>,
-        entries: impl Fn(K::Unread) -> Result<Option<Vec<Entry>>, Fault>,
+        entries: impl Fn(Interval<K>) -> Result<Option<Vec<Entry>>, Fault>,
     ) -> Result<bool, Fault> {
         let is_same = |read: &KeyRead<K>| get(K::as_ref(read.key.borrow())) == Some(read.word);
         if !self.keys.iter().all(is_same) {
             return Ok(false);
         }
         for (start, read) in &self.intervals {
-            if !entries(read.interval(start).unread())?.is_some_and(|now| same_entries::<K>(&read.entries, &now)) {
+            if !entries(read.interval(start))?.is_some_and(|now| same_entries::<K>(&read.entries, &now)) {
                 return Ok(false);
             }
         }
@@ -324,7 +323,7 @@ impl<K: Form> IntervalRead<K> {
         tree: &TreeState<N, M>,
         start: &K::Owned,
     ) -> Result<(), Fault> {
-        let (mut now, mut leaf, mut unread) = (Vec::new(), LeafEntries::default(), Some(self.interval(start).unread()));
+        let (mut now, mut leaf, mut unread) = (Vec::new(), LeafEntries::default(), Some(self.interval(start)));
         let mut leaves = Vec::new();
         while let Some(rest) = unread {
             let (rest, seen) = tree.read_leaf(rest, true, &mut leaf)?;

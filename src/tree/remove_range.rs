@@ -7,7 +7,7 @@ use crate::chain::Locked;
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, NoLess, SplitInPlace, WordNode};
+use crate::node::{Entry, NoLess, SplitInPlace, WordNode};
 use std::ops::RangeBounds;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
@@ -60,10 +60,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     ) -> Result<(Vec<Entry>, Option<Unread<N>>), Fault> {
         let leaves = &self.leaves;
         let (view, mut entries, mut edges) = (leaf.view(), Vec::new(), Edges::<N>::default());
-        let count = leaves.entries_in(&view, N::Keys::span(unread), &mut entries);
+        let count = leaves.entries_in(&view, unread.span(), &mut entries);
         entries.truncate(count);
         leaves.note_edges(&view, leaves.next_of(&view), &mut edges);
-        let rest = N::Keys::beyond(unread.clone(), &edges).map_err(|NoLess| no_less(leaf.at))?;
+        let rest = unread.clone().beyond(&edges).map_err(|NoLess| no_less(leaf.at))?;
         Ok((entries, rest))
     }
 }
@@ -80,7 +80,7 @@ impl<N: TreeNode, M: Medium> FollowUp<'_, N, M> {
     /// Notes that the next leaf is done: it owns the first key of this, if it is sparse. No leaf may be locked.
     pub(super) fn left(&mut self, sparse: Option<Unread<N>>) {
         if let Some(before) = std::mem::replace(&mut self.sparse, sparse) {
-            self.tree.after_removal(N::Keys::first(&before));
+            self.tree.after_removal(before.first());
         }
     }
 }
@@ -105,7 +105,7 @@ pub(super) struct Emptied<N: TreeNode> {
 impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
     /// Removes the entries of an interval from the leaf that owns its first key.
     pub(super) fn take_in_place(&self, unread: &Unread<N>) -> Result<Emptied<N>, Fault> {
-        let leaf = self.lock_owner(N::Keys::first(unread))?;
+        let leaf = self.lock_owner(unread.first())?;
         let (entries, rest) = self.entries_of(&leaf, unread)?;
         if rest.is_some() {
             self.leaves.prefetch_all(self.leaves.next_of(&leaf.view()));
@@ -155,7 +155,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// ```
     #[track_caller]
     pub fn remove_range(&self, range: impl RangeBounds<u64>) -> Result<u64> {
-        let interval = Range::new(&self.state, range).into_unread();
+        let interval = Range::new(&self.state, range, |&key: &u64| key).into_unread();
         self.state.acknowledged(self.state.remove_range(interval))
     }
 }

@@ -8,7 +8,7 @@ use super::{Change, TreeState};
 use crate::chain::Locked;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, Renew, WordNode};
+use crate::node::{Entry, Renew, WordNode};
 
 /// A leaf, and what points to it.
 pub(super) type WithLeft<'t, N> = (LinkTo<'t, N>, Locked<'t, N>);
@@ -161,7 +161,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
     /// place of the old one: one leaf is written instead of a removal for each entry.
     pub(super) fn take_renewed(&self, unread: &Unread<N>) -> Result<Emptied<N>, Fault> {
         let _restructuring = self.restructuring.lock();
-        let (left, old) = self.lock_with_left(N::Keys::first(unread))?;
+        let (left, old) = self.lock_with_left(unread.first())?;
         let (removed, rest) = self.entries_of(&old, unread)?;
         let count = removed.len() as u64;
         if count > 0 {

@@ -8,7 +8,7 @@ use super::{Change, Form, LeafEntries, PTree, Spot, TreeNode, TreeState};
 use crate::error::ErrorKind;
 use crate::error::{Fault, Result};
 use crate::medium::Medium;
-use crate::node::{Entry, Keys, SplitInPlace, WordNode};
+use crate::node::{Entry, Interval, Keys, SplitInPlace, WordNode};
 use crate::pool::records::Reading;
 use std::borrow::Borrow;
 
@@ -20,7 +20,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         &self,
         mut keep: impl FnMut(Spot<'_, N::Keys>, Option<&Reading<'_, M>>) -> Result<bool, Fault>,
     ) -> Result<u64, Fault> {
-        let (mut removed, mut unread, mut leaf) = (0, Some(N::Keys::everything()), LeafEntries::default());
+        let (mut removed, mut unread, mut leaf) = (0, Some(Interval::everything()), LeafEntries::default());
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(interval) = unread {
             // Started before the leaf is read: while it lasts, a word names the same record.
@@ -93,7 +93,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         seen: Seen,
         refused: &[Entry],
     ) -> Result<Option<bool>, Fault> {
-        let leaf = self.lock_owner(N::Keys::first(interval))?;
+        let leaf = self.lock_owner(interval.first())?;
         let is_same = leaf.at == seen.at && leaf.was() == seen.version;
         Ok(is_same.then(|| self.remove_entries(leaf, refused.to_vec())))
     }

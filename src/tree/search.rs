@@ -351,14 +351,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         edges: &mut Edges<N>,
     ) -> Result<(Option<Unread<N>>, Seen), Broken> {
         let leaves = &self.leaves;
-        let key = if from_left { N::Keys::first(&unread) } else { N::Keys::last(&unread) };
+        let key = if from_left { unread.first() } else { unread.last() };
         let (count, seen) = self.with_owner(key, |view| {
-            let count = leaves.entries_in(view, N::Keys::span(&unread), entries);
+            let count = leaves.entries_in(view, unread.span(), entries);
             leaves.note_edges(view, leaves.next_of(view), edges);
             (count, Seen::of(view))
         })?;
         entries.truncate(count);
-        let rest = if from_left { N::Keys::beyond(unread, edges) } else { N::Keys::before(unread, edges) };
+        let rest = if from_left { unread.beyond(edges) } else { unread.up_to(edges) };
         Ok((rest.map_err(|NoLess| no_less(seen.at))?, seen))
     }
 

@@ -73,7 +73,7 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
 
     /// The leaves that are locked, to look for what was read in them.
     pub(crate) fn by_low(&self) -> ByLow<'_, 't, N, M> {
-        let low = |leaf: &Locked<'t, N>| N::Keys::low(&self.edges(leaf));
+        let low = |leaf: &Locked<'t, N>| self.edges(leaf).low;
         ByLow { of: self, leaves: self.locked().map(|leaf| (low(leaf), leaf)).collect() }
     }
 
@@ -132,10 +132,10 @@ impl<'t, N: TreeNode, M: Medium> ByLow<'_, 't, N, M> {
         let leaves = &self.of.tree.leaves;
         let (mut all, mut entries, mut unread) = (Vec::new(), Vec::new(), Some(interval));
         while let Some(rest) = unread {
-            let Some(leaf) = self.owner(N::Keys::first(&rest)) else { return Ok(None) };
-            let count = leaves.entries_in(&leaf.view(), N::Keys::span(&rest), &mut entries);
+            let Some(leaf) = self.owner(rest.first()) else { return Ok(None) };
+            let count = leaves.entries_in(&leaf.view(), rest.span(), &mut entries);
             all.extend(entries.drain(..).take(count));
-            unread = N::Keys::beyond(rest, &self.of.edges(leaf)).map_err(|NoLess| no_less(leaf.at))?;
+            unread = rest.beyond(&self.of.edges(leaf)).map_err(|NoLess| no_less(leaf.at))?;
         }
         Ok(Some(all))
     }

@@ -1,7 +1,7 @@
 //! Where a transaction that removes entries has left none.
 
-use super::interval::{Interval, before, is_before, up_to};
 use crate::node::Keys;
+use crate::node::keys::interval::{Interval, before, is_before, up_to};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -101,9 +101,8 @@ impl<K: Keys> Voids<K> {
 #[cfg(all(test, not(bristlecone_loom)))]
 mod tests {
     use super::Voids;
-    use crate::node::Words;
+    use crate::node::{Interval, Words};
     use crate::random::Random;
-    use crate::tree::interval::Interval;
 
     /// Adds and cuts intervals in no order, and compares with a list of keys that are in one.
     #[test]

@@ -42,7 +42,9 @@ fn in_memory(path: &Path) -> u64 {
 fn take_out(path: &Path) -> bool {
     let file = File::open(path).unwrap();
     file.sync_all().unwrap();
-    for line in fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.ends_with(path.to_str().unwrap())) {
+    for line in
+        fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|line| line.ends_with(path.to_str().unwrap()))
+    {
         let (range, _) = line.split_once(' ').unwrap();
         let (start, end) = range.split_once('-').unwrap();
         let address = |digits| usize::from_str_radix(digits, 16).unwrap();

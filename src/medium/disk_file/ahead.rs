@@ -16,7 +16,6 @@ use super::written::{KnownExtents, LEAST, PAGE, WrittenSpace};
 use super::{Call, DiskFile};
 use rustix::process::{Resource, getrlimit};
 use std::io;
-use std::thread::Thread;
 
 /// The most that is written ahead of need.
 const MOST: u64 = 64 << 20;
@@ -33,9 +32,9 @@ impl KnownExtents {
 }
 
 impl DiskFile {
-    /// Says which thread calls [`write_ahead`](Self::write_ahead) when it is woken.
-    pub(crate) fn is_kept_by(&self, thread: Thread) {
-        let _ = self.0.written.keeper.set(thread);
+    /// Says what has [`write_ahead`](Self::write_ahead) called.
+    pub(crate) fn is_kept_by(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.written.keeper.set(Box::new(wake));
     }
 
     /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than
@@ -57,7 +56,7 @@ impl DiskFile {
             end.next_multiple_of(STEP).min(most / PAGE * PAGE).max(known.len)
         };
         drop(guard);
-        keeper.unpark();
+        keeper();
     }
 
     /// Writes a piece of what is wanted ahead of need. Tells whether there may be more to do.

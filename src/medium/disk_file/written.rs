@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::thread::Thread;
 
 /// The unit of what is known.
 pub(super) const PAGE: u64 = 4096;
@@ -33,7 +32,7 @@ pub(super) struct WrittenSpace {
     pub(super) working: Mutex<()>,
     pub(super) known: Mutex<Option<KnownExtents>>,
     /// The thread that writes ahead of need.
-    pub(super) keeper: OnceLock<Thread>,
+    pub(super) keeper: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Default for WrittenSpace {

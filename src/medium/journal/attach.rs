@@ -96,12 +96,12 @@ impl Attached {
         }
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
-        pool.is_kept_by(keeper.checkpoints().clone());
+        pool.is_kept_by(keeper.checkpoints());
         let keeper = Some(keeper);
         let recovered = Recovered { without_ring: recovered.without_ring || has_lost, ..recovered };
         // The header names the other one by now.
-        replaced.iter().for_each(RingFile::remove);
-        engine.ring.memory().remove_part();
+        replaced.iter().for_each(Memory::remove);
+        engine.ring.memory().remove_parts();
         let mut opened = Self { engine, mode, keeper, recovered, process: Process::this() };
         opened.set_mode(mode);
         Ok(opened)

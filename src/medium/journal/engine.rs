@@ -5,12 +5,12 @@ use super::apply::{Patches, each};
 use super::disk::{self, Disk};
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
-use super::header::{self, Header, Region};
+use super::header::{self, Header, Region, Seat};
 use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
 use super::memory::Memory;
-use super::ring::{Appended, Content, Ring};
+use super::ring::{Appended, Cells, Content, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
@@ -19,8 +19,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
-use std::sync::OnceLock;
-use std::thread::Thread;
+use std::sync::{Arc, OnceLock};
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
@@ -36,6 +35,13 @@ const FAILED: u64 = 2;
 const NO_LOG: u64 = 4;
 /// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
 const NO_RING: u64 = 8;
+/// Nobody looks whether something was flushed: the next thread that has says so.
+const UNWATCHED: u64 = 16;
+/// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one
+/// for each page of the file, within the second limit. Few in tests, so that rings are full all the time.
+const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
+/// A ring that grows becomes so many times as large.
+const GROWTH: u64 = 16;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -70,6 +76,12 @@ pub(crate) struct Engine<F, R> {
     /// Pages of the pool file that nobody uses.
     released: Mutex<Vec<Released>>,
     failure: OnceLock<Failure>,
+    /// How many cells the ring should have.
+    wanted_cells: AtomicU64,
+    /// A ring of so many, which has no name yet.
+    pub(super) larger: Mutex<Option<(R, Seat)>>,
+    /// The ring that the next process may still find, while another one takes its place.
+    pub(super) before: Mutex<Option<Arc<Cells<R>>>>,
     /// Why there is no other ring.
     no_ring: Mutex<Option<io::Error>>,
     /// The sequence of the header that is on the disk.
@@ -81,14 +93,13 @@ pub(crate) struct Engine<F, R> {
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
     counts: JournalCounts,
-    threads: OnceLock<Threads>,
+    wakers: OnceLock<Wakers>,
 }
 
-/// The threads that look after a journal. They are woken when there is something for them to do.
-#[derive(Debug)]
-pub(super) struct Threads {
-    pub(super) sync: Thread,
-    pub(super) checkpoint: Thread,
+/// What is called when there is something to do in the background (`keeper.rs`).
+pub(super) struct Wakers {
+    pub(super) sync: Box<dyn Fn() + Send + Sync>,
+    pub(super) checkpoint: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What the leader, the thread that writes the log, needs.
@@ -173,7 +184,7 @@ pub struct JournalStat {
     pub checkpoints: u64,
     /// How often a thread had to wait since then, because the ring was full.
     pub waits: u64,
-    /// How often another ring was made since then, because the one before had lost its name.
+    /// How often another ring was made since then, because the one before had become too small, or lost its name.
     pub rings: u64,
     /// What the open found of a process that did not close the pool in order.
     pub recovered: Recovered,
@@ -188,7 +199,7 @@ pub(super) enum Holes {
     Skip,
 }
 
-/// Whether a leader makes another ring if the one that is used has lost its name.
+/// Whether a leader goes on with another ring if the one that is used is too small, or has lost its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replaces {
     Ring,
@@ -216,8 +227,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             syncing_pool: Mutex::new(()),
             released: Mutex::new(Vec::new()),
             failure: OnceLock::new(),
+            wanted_cells: AtomicU64::new(0),
+            larger: Mutex::new(None),
+            before: Mutex::new(None),
             no_ring: Mutex::new(None),
-            threads: OnceLock::new(),
+            wakers: OnceLock::new(),
             gate: AtomicU64::new(0),
             counts: JournalCounts::default(),
             sequence: AtomicU64::new(header.sequence),
@@ -294,9 +308,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         failed.map_or(Ok(()), |error| Err(Fault::io("give space of the pool back")(error)))
     }
 
-    /// Sets the threads that look after the journal from now on.
-    pub(super) fn is_kept_by(&self, threads: Threads) {
-        let _ = self.threads.set(threads);
+    /// Says what is to be woken from now on.
+    pub(super) fn is_kept_by(&self, wakers: Wakers) {
+        let _ = self.wakers.set(wakers);
     }
 
     /// Appends the lines that overlap `len` bytes from `at`, or only the words that do.
@@ -328,8 +342,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn part_is_full(&self) {
         self.look_for_room();
-        if let Some(threads) = self.threads.get().filter(|_| self.is_filling()) {
-            threads.sync.unpark();
+        if let Some(wakers) = self.wakers.get().filter(|_| self.is_filling()) {
+            (wakers.sync)();
         }
     }
 
@@ -351,6 +365,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[inline(never)]
     fn fill_later(&self, position: u64, entry: LogEntry, load: &impl Fn(u64) -> u64) {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        self.want_larger_ring();
         // The threads that own the positions up to here wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
         let has_room = self.lead_until(|| self.ring.has_room(position), || goal, Replaces::Not).is_ok();
@@ -364,16 +379,48 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Waits until a change may begin. The caller has locked nothing.
     #[inline]
     pub(crate) fn admit(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) == 0 { Ok(()) } else { self.make_way() }
+        if self.gate.load(Ordering::Acquire) & !UNWATCHED == 0 { Ok(()) } else { self.make_way() }
     }
 
     #[cold]
     #[inline(never)]
     fn make_way(&self) -> io::Result<()> {
         self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        self.want_larger_ring();
         self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
         self.look_for_room();
         self.check_name()
+    }
+
+    /// Has the thread that makes checkpoints make a larger ring, if there may be one: changes have to wait for room.
+    fn want_larger_ring(&self) {
+        let [always, most] = CELLS;
+        let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
+        if wanted > self.ring.cells()
+            && self.wanted_cells.swap(wanted, Ordering::Relaxed) < wanted
+            && let Some(wakers) = self.wakers.get()
+        {
+            (wakers.checkpoint)();
+        }
+    }
+
+    /// Makes the ring as large as it is wanted (J33). It stays as it is if there can be no other one: where there is no
+    /// room, or the pool is not at its path any more. Nothing is wanted then until the pool is opened again.
+    pub(crate) fn widen(&self) -> io::Result<()> {
+        self.widen_to(self.wanted_cells.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn widen_to(&self, cells: u64) -> io::Result<()> {
+        if cells <= self.ring.cells() {
+            return Ok(());
+        }
+        // Before anybody waits for it.
+        let mut larger = self.larger.lock();
+        if larger.is_none() {
+            *larger = self.ring.memory().another(cells).ok();
+        }
+        drop(larger);
+        self.lead_until(|| self.larger.lock().is_none(), || self.ring.next(), Replaces::Ring)
     }
 
     /// Whether so much of the ring is used that the log should be synced.
@@ -418,7 +465,41 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// The error that keeps everything from being acknowledged, if there is one.
     #[inline]
     pub(crate) fn check_acknowledged(&self) -> io::Result<()> {
-        if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
+        if self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG | NO_RING | UNWATCHED) == 0 {
+            Ok(())
+        } else {
+            self.look()
+        }
+    }
+
+    /// Has somebody look at what was flushed, if nobody does.
+    #[cold]
+    #[inline(never)]
+    fn look(&self) -> io::Result<()> {
+        let gate = self.gate.load(Ordering::Acquire);
+        if gate & UNWATCHED != 0
+            && self.gate.fetch_and(!UNWATCHED, Ordering::AcqRel) & UNWATCHED != 0
+            && let Some(wakers) = self.wakers.get()
+        {
+            (wakers.sync)();
+        }
+        if gate & (FAILED | NO_LOG | NO_RING) == 0 { Ok(()) } else { self.refuse() }
+    }
+
+    /// Whether something was flushed that is not on the disk.
+    pub(crate) fn has_more(&self) -> bool {
+        self.ring.next() > self.ring.synced() && self.check().is_ok()
+    }
+
+    /// From now on, somebody looks at what is flushed.
+    pub(crate) fn is_watched(&self) {
+        self.gate.fetch_and(!UNWATCHED, Ordering::AcqRel);
+    }
+
+    /// Has threads say that they have flushed something. Tells whether they were told so before: a thread that has
+    /// flushed something before it could see that has been seen by now.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.gate.fetch_or(UNWATCHED, Ordering::AcqRel) & UNWATCHED != 0
     }
 
     /// The error that makes a kill lose what was flushed, if there is one.
@@ -545,8 +626,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             ErrorKind::Io { doing, source } => Failure { doing, kind: source.kind(), code: source.raw_os_error() },
             _ => Failure { doing: "read the log, which is damaged", kind: io::ErrorKind::InvalidData, code: None },
         };
-        // The next process must know of it, too, and what the system shows may hide it (J29).
-        let note = || head::note_failed(self.ring.memory().words(), true);
+        // The next process must know of it, too, and what the system shows may hide it (J29). It may find the ring
+        // before this one.
+        let note = || {
+            head::note_failed(self.ring.memory().words(), true);
+            self.before.lock().iter().for_each(|before| head::note_failed(before.words(), true));
+        };
         note();
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
             self.gate.fetch_or(FAILED, Ordering::Release);
@@ -575,6 +660,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             lead = self.changed.wait(lead);
         }
         drop(lead);
+        self.larger.lock().take().iter().for_each(|(unnamed, _)| unnamed.remove());
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 
@@ -697,9 +783,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         (synced != self.vouched.load(Ordering::Acquire) && self.ring.next() == synced).then_some(synced)
     }
 
-    /// Whether somebody has synced since this was asked last.
-    pub(crate) fn was_synced(&self) -> bool {
-        self.vouching.swap(0, Ordering::AcqRel) != 0
+    /// Has the next sync wake the job that vouches.
+    pub(crate) fn awaits_sync(&self) {
+        self.vouching.swap(0, Ordering::AcqRel);
     }
 
     /// Writes through what the ring says of the log, so that the last frames are vouched for if the power goes later
@@ -894,13 +980,13 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         engine.wake();
         // The first sync after what was vouched for wakes the thread that vouches.
         if engine.vouching.swap(1, Ordering::AcqRel) == 0
-            && let Some(threads) = engine.threads.get()
+            && let Some(wakers) = engine.wakers.get()
         {
-            threads.sync.unpark();
+            (wakers.sync)();
         }
         let used = end.at - engine.start.load(Ordering::Relaxed);
-        if let Some(threads) = engine.threads.get().filter(|_| is_much(used, lead.region)) {
-            threads.checkpoint.unpark();
+        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region)) {
+            (wakers.checkpoint)();
         }
         Ok(())
     }

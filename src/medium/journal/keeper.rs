@@ -1,24 +1,25 @@
-//! The threads that look after a journal: one syncs when that is due, the other makes checkpoints, and writes space of
-//! the pool file ahead of need, out of the way of others. They sleep until there is something to do.
+//! The work in the background for a journal: syncs when they are due, and, out of the way of these, checkpoints, larger
+//! rings, and space of the pool file ahead of need. The threads that do it are the process's (`crew.rs`). Nothing is
+//! done, and nobody looks at the time, while nothing is changed.
 
 use super::Journal;
 use super::disk::Disk;
-use super::engine::{Engine, Threads};
+use super::engine::{Engine, Wakers};
 use super::memory::Memory;
-use std::cell::Cell;
+use crate::sync::crew::Job;
+use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// After so long without a change, what the ring says of the log is written through.
 const QUIET: Duration = Duration::from_millis(100);
 
 pub(super) struct Keeper {
-    ends: Arc<AtomicBool>,
     period: Arc<Period>,
-    threads: Vec<JoinHandle<()>>,
+    syncs: Job,
+    checkpoints: Job,
 }
 
 /// The time between two syncs, in nanoseconds.
@@ -42,94 +43,101 @@ impl Period {
     }
 }
 
+/// What the job that syncs knows from the time before.
+struct Syncs {
+    /// When it has synced last.
+    last: Instant,
+    /// Up to where the log was synced when nothing more had come, and since when.
+    quiet: Option<(u64, Instant)>,
+}
+
+impl Syncs {
+    /// Does what is due, and tells when something will be.
+    fn tend<F: Disk, R: Memory>(&mut self, engine: &Engine<F, R>, period: Option<Duration>) -> Option<Instant> {
+        let due = period.and_then(|period| self.last.checked_add(period));
+        let is_due = due.is_some_and(|due| due <= Instant::now()) && engine.has_more();
+        // Errors close the journal, and are reported to every thread that wants to change something.
+        if is_due || engine.is_filling() {
+            let _ = engine.sync();
+            self.last = Instant::now();
+        }
+        let quiet = self.vouch(engine);
+        let sync = period.and_then(|period| {
+            if engine.has_more() {
+                engine.is_watched();
+            } else if engine.is_unwatched() {
+                // What came before others could see that is seen in this second look. What comes later wakes the job.
+                return None;
+            }
+            (self.last.max(Instant::now())).checked_add(period)
+        });
+        [quiet, sync].into_iter().flatten().min()
+    }
+
+    /// What is synced is vouched for when nothing has come for a while (J28).
+    fn vouch<F: Disk, R: Memory>(&mut self, engine: &Engine<F, R>) -> Option<Instant> {
+        if let Some((before, _)) = self.quiet.take_if(|(_, since)| since.elapsed() >= QUIET)
+            && engine.unvouched() == Some(before)
+        {
+            let _ = engine.vouch();
+        }
+        // If more was flushed, the next sync wakes the job. As long as there is a time to look again, none need to.
+        let position = engine.unvouched().or_else(|| {
+            engine.awaits_sync();
+            engine.unvouched()
+        });
+        let now = Instant::now();
+        let since = |position| self.quiet.filter(|(before, _)| *before == position).map_or(now, |(_, since)| since);
+        self.quiet = position.map(|position| (position, since(position)));
+        self.quiet.map(|(_, since)| since + QUIET)
+    }
+}
+
 impl Keeper {
     /// `write_ahead` writes a piece of space, and tells whether there may be more to do.
     pub(super) fn new<F: Disk, R: Memory>(
         engine: &Arc<Engine<F, R>>,
-        write_ahead: impl Fn() -> bool + Send + 'static,
+        write_ahead: impl Fn() -> bool + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
-        let mut keeper = Self { ends: Arc::default(), period, threads: Vec::new() };
-        // Errors close the journal, and are reported to every thread that wants to change something.
-        let (engine_of_sync, period) = (Arc::clone(engine), Arc::clone(&keeper.period));
-        let (quiet, last) = (Cell::new(None::<(u64, Instant)>), Cell::new(Instant::now()));
-        let sync = move || {
-            let period = period.get();
-            let left = period.map(|period| period.saturating_sub(last.get().elapsed()));
-            let pause = left.into_iter().chain(quiet.get().map(|_| QUIET)).min();
-            pause.map_or_else(thread::park, thread::park_timeout);
-            // What is synced is vouched for when nothing has come for a while (J28).
-            if engine_of_sync.was_synced() || quiet.get().is_some() {
-                let (now, before) = (engine_of_sync.unvouched(), quiet.get());
-                match (now, before) {
-                    (Some(now), Some((position, since))) if now == position => {
-                        if since.elapsed() >= QUIET {
-                            let _ = engine_of_sync.vouch();
-                            quiet.set(None);
-                        }
-                    }
-                    (Some(now), _) => quiet.set(Some((now, Instant::now()))),
-                    // More was flushed: the next sync wakes this thread, or the next look does.
-                    (None, _) => quiet.set(None),
-                }
-            }
-            // A thread that sets the mode wakes this thread, too: nothing is due then.
-            if period.is_some_and(|period| last.get().elapsed() >= period) || engine_of_sync.is_filling() {
-                let _ = engine_of_sync.sync();
-                last.set(Instant::now());
-            }
-        };
+        let syncs = Mutex::new(Syncs { last: Instant::now(), quiet: None });
+        let (engine_of_sync, of_sync) = (Arc::clone(engine), Arc::clone(&period));
+        let syncs = Job::new(move || syncs.lock().tend(&*engine_of_sync, of_sync.get()))?;
         let engine_of_checkpoint = Arc::clone(engine);
-        let is_ahead = Cell::new(true);
         let checkpoint = move || {
-            if is_ahead.get() {
-                thread::park();
-            }
-            // First: others may have to wait for it.
+            // First: others may have to wait for it. What fails is reported to every thread that wants to change
+            // something.
             if engine_of_checkpoint.wants_checkpoint() {
                 let _ = engine_of_checkpoint.checkpoint();
             }
-            is_ahead.set(!write_ahead());
+            let _ = engine_of_checkpoint.widen();
+            write_ahead().then(Instant::now)
         };
-        let made = keeper.spawn("bristlecone-sync", sync).and_then(|()| keeper.spawn("bristlecone-ckpt", checkpoint));
-        if let Err(error) = made {
-            keeper.stop();
-            return Err(error);
-        }
-        let [sync, checkpoint] = [0, 1].map(|i| keeper.threads[i].thread().clone());
-        engine.is_kept_by(Threads { sync, checkpoint });
-        Ok(keeper)
-    }
-
-    /// The thread that makes checkpoints, and writes ahead.
-    pub(super) fn checkpoints(&self) -> &Thread {
-        self.threads[1].thread()
-    }
-
-    /// Starts a thread that waits, and then works, again and again.
-    fn spawn(&mut self, name: &str, work: impl Fn() + Send + 'static) -> io::Result<()> {
-        let ends = Arc::clone(&self.ends);
-        let all = move || {
-            while !ends.load(Ordering::Acquire) {
-                work();
+        let checkpoints = match Job::new(checkpoint) {
+            Ok(job) => job,
+            Err(error) => {
+                syncs.end();
+                return Err(error);
             }
         };
-        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(all)?);
-        Ok(())
+        engine.is_kept_by(Wakers { sync: Box::new(syncs.waker()), checkpoint: Box::new(checkpoints.waker()) });
+        Ok(Self { period, syncs, checkpoints })
+    }
+
+    /// What has checkpoints made, and space written ahead of need.
+    pub(super) fn checkpoints(&self) -> impl Fn() + Send + Sync + 'static {
+        self.checkpoints.waker()
     }
 
     /// Syncs as often as this says, from now on.
     pub(super) fn set_mode(&self, mode: Journal) {
         self.period.set(mode);
-        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        self.syncs.waker()();
     }
 
-    /// Ends the threads, and waits for that.
+    /// Ends the work, and waits for what is being done.
     pub(super) fn stop(self) {
-        self.ends.store(true, Ordering::Release);
-        for thread in self.threads {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
+        self.syncs.end();
+        self.checkpoints.end();
     }
 }

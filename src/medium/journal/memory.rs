@@ -25,12 +25,19 @@ pub(crate) trait Memory: Send + Sync + Sized + 'static {
     /// Whether the next process will not find it.
     fn is_gone(&self) -> bool;
 
-    /// As many words in place of these, which are gone, all of them 0; and the seat that is free for them. The next
-    /// process does not find them before they are [named](Self::name).
-    fn another(&self) -> io::Result<(Self, Seat)>;
+    /// Words for so many cells, all of them 0, to go on with; and their seat, which is that of these if these still
+    /// have it. The next process does not find them before they are [named](Self::name).
+    fn another(&self, cells: u64) -> io::Result<(Self, Seat)>;
 
-    /// Lets the next process find what [`another`](Self::another) has made, also after a loss of power.
-    fn name(&self) -> io::Result<()>;
+    /// Whether what [`another`](Self::another) has made can be named.
+    fn is_nameable(&self) -> bool;
+
+    /// Lets the next process find what [`another`](Self::another) has made, also after a loss of power. If it
+    /// `exchanges`, it takes the name of the words before, which nobody finds any more.
+    fn name(&self, exchanges: bool) -> io::Result<()>;
+
+    /// Removes words that no process needs any more, if they still have a name.
+    fn remove(&self);
 }
 
 /// Words of the head. (A model has few words.)

@@ -1,6 +1,6 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J32, and what a cut at each step
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J33, and what a cut at each step
 //! leaves.
 
 #![cfg_attr(
@@ -92,7 +92,7 @@ pub enum Journal {
     /// Each change waits until it is on the disk, for one `fdatasync`, which the threads that wait share. So does a
     /// call that might have changed something and has not, if what others have changed is not on the disk yet.
     Each,
-    /// No change waits for the disk; a thread of the pool syncs, and pauses for this time, which is at least 1 ms, in
+    /// No change waits for the disk; a thread in the background syncs, and pauses for this time, which is at least 1 ms, in
     /// between. So a change is on the disk after this time and what the disk takes for a sync; for two, if one was
     /// under way when the change was made. Under load, a sync may take longer than the time that is given here.
     Every(Duration),

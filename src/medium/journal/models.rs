@@ -158,15 +158,20 @@ impl Memory for ModelMemory {
         !self.found().is_some_and(|found| std::sync::Arc::ptr_eq(&found, &self.0))
     }
 
-    fn another(&self) -> io::Result<(Self, Seat)> {
-        let cells = super::memory::cells(self.0.len());
+    fn another(&self, cells: u64) -> io::Result<(Self, Seat)> {
         Ok((Self(Self::new(cells).0, self.1.clone()), Seat { in_memory: false, number: 0 }))
     }
 
-    fn name(&self) -> io::Result<()> {
+    fn name(&self, _exchanges: bool) -> io::Result<()> {
         *self.1.lock().unwrap() = Some(self.0.clone());
         Ok(())
     }
+
+    fn is_nameable(&self) -> bool {
+        true
+    }
+
+    fn remove(&self) {}
 }
 
 struct World {
@@ -206,6 +211,12 @@ impl World {
 
     fn returned(&self) -> [u64; 4] {
         self.returned.each_ref().map(|returned| u64::from(returned.load(std::sync::atomic::Ordering::SeqCst)))
+    }
+
+    fn widen(&self, cells: u64) {
+        if self.engine.widen_to(cells).is_err() {
+            self.failed.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
     }
 
     /// What the log in a file says about the words.
@@ -530,6 +541,35 @@ fn replaced_ring(left_out: Option<Rule>) {
             all_is_there(world, &[(0, 1), (1, 1), (1, 2)]);
         },
     );
+}
+
+/// A ring grows while others flush, of which one may wait for room.
+fn larger_ring(left_out: Option<Rule>) {
+    model(
+        2,
+        left_out,
+        2,
+        |world| world.change(0, 1),
+        [|world| world.widen(4), |world| (1..=2).for_each(|value| world.change(1, value))],
+        |world| {
+            let left = world.left();
+            let of = |word: usize| left.iter().filter(move |(of, _)| *of == word).map(|&(_, value)| value);
+            assert!(of(0).eq(1..=1) && of(1).eq(1..=2), "found wrong: {left:?}");
+            all_is_there(world, &[(0, 1), (1, 1), (1, 2)]);
+        },
+    );
+}
+
+#[test]
+fn loom_journal_ring_that_grows() {
+    larger_ring(None);
+}
+
+/// An entry is filled into the smaller ring, which nobody finds.
+#[test]
+#[should_panic]
+fn loom_journal_ring_that_grows_while_others_fill_it_is_found_wrong() {
+    larger_ring(Some(Rule::Shut));
 }
 
 #[test]

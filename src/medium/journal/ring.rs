@@ -49,8 +49,8 @@ pub(super) struct Ring<R> {
     /// What `held` has, for threads that fill cells.
     now: AtomicPtr<Cells<R>>,
     held: Mutex<Arc<Cells<R>>>,
-    /// One less than the number of cells.
-    mask: u64,
+    /// The number of cells. A thread may see the number of a smaller ring before this one, which is a safe guess.
+    count: Count,
     /// The next position.
     next: CachePadded<AtomicU64>,
     /// Positions below this one have a cell to fill.
@@ -61,10 +61,28 @@ pub(super) struct Ring<R> {
     limit: AtomicU64,
 }
 
+/// A number that no other memory is ordered by, so models need not branch at it.
+type Count = std::sync::atomic::AtomicU64;
+
 /// The cells of an epoch.
 pub(super) struct Cells<R> {
     memory: R,
     nonce: u64,
+    /// One less than the number of cells.
+    mask: u64,
+}
+
+impl<R: Memory> Cells<R> {
+    fn new(memory: R, nonce: u64) -> Arc<Self> {
+        let cells = cells(memory.words().len());
+        assert!(cells.is_power_of_two(), "the number of cells is a power of two");
+        Arc::new(Self { memory, nonce, mask: cells - 1 })
+    }
+
+    #[inline]
+    fn cell(&self, position: u64) -> &[AtomicU64; CELL] {
+        cell(self.memory.words(), position & self.mask)
+    }
 }
 
 impl<R> Deref for Cells<R> {
@@ -81,14 +99,13 @@ const NO_LIMIT: u64 = u64::MAX;
 impl<R: Memory> Ring<R> {
     /// A ring in this memory; the positions below `synced` are in the log, and those below `next` are taken.
     pub(super) fn new(memory: R, nonce: u64, synced: u64, next: u64) -> Self {
-        let cells = cells(memory.words().len());
-        assert!(cells.is_power_of_two(), "the number of cells is a power of two");
         let alone = |value| CachePadded::new(AtomicU64::new(value));
-        let held = Arc::new(Cells { memory, nonce });
+        let held = Cells::new(memory, nonce);
+        let cells = held.mask + 1;
         Self {
             now: AtomicPtr::new(Arc::as_ptr(&held).cast_mut()),
             held: Mutex::new(held),
-            mask: cells - 1,
+            count: Count::new(cells),
             next: alone(next),
             room: alone(synced + cells),
             synced: AtomicU64::new(synced),
@@ -133,12 +150,14 @@ impl<R: Memory> Ring<R> {
         first
     }
 
-    /// Goes on with other memory, of an epoch with another nonce. The ring is shut, and all that was filled is in the
-    /// log.
+    /// Goes on with other memory, of at least as many cells, in an epoch with another nonce. The ring is shut, and all
+    /// that was filled is in the log.
     pub(super) fn replace(&self, memory: R, nonce: u64) {
-        assert_eq!(cells(memory.words().len()), self.cells(), "another ring has as many cells");
-        let cells = Arc::new(Cells { memory, nonce });
+        let cells = Cells::new(memory, nonce);
+        // A thread that sees the old number takes less room than there is.
+        assert!(cells.mask + 1 >= self.cells(), "another ring has as many cells");
         let mut held = self.held.lock();
+        self.count.store(cells.mask + 1, Ordering::Relaxed);
         self.now.store(Arc::as_ptr(&cells).cast_mut(), Ordering::Release);
         *held = cells;
     }
@@ -153,8 +172,9 @@ impl<R: Memory> Ring<R> {
         self.set_synced(self.synced());
     }
 
+    #[inline]
     pub(super) fn cells(&self) -> u64 {
-        self.mask + 1
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The next position that will be taken.
@@ -192,7 +212,7 @@ impl<R: Memory> Ring<R> {
     /// Whether an eighth of the ring ends at a position.
     #[inline]
     pub(super) fn ends_part(&self, position: u64) -> bool {
-        position & (self.mask >> 3) == 0
+        position & (self.cells() / 8 - 1) == 0
     }
 
     /// Appends words that the caller has stored.
@@ -213,15 +233,15 @@ impl<R: Memory> Ring<R> {
     /// Fills the cell of a position that the caller has taken, and that is free.
     #[inline]
     pub(super) fn fill(&self, position: u64, entry: LogEntry, load: impl Fn(u64) -> u64) {
-        let Cells { memory, nonce } = self.now();
-        let cell = cell(memory.words(), position & self.mask);
+        let now = self.now();
+        let cell = now.cell(position);
         // A cell that is half filled has a claim, not the tag of the position before.
         if holds(Rule::Claim) {
             cell[0].store(claim(position), Ordering::Relaxed);
         }
         fence(Ordering::Release);
         let place = entry.encode();
-        let mut sum = KeyedSum::new(*nonce, position, place);
+        let mut sum = KeyedSum::new(now.nonce, position, place);
         cell[1].store(place, Ordering::Relaxed);
         for ((stored, at), &key) in cell[2..].iter().zip(entry.words()).zip(&KEYS) {
             let word = load(at);
@@ -234,13 +254,13 @@ impl<R: Memory> Ring<R> {
     /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The
     /// length is asked for after the entry is seen, which may lie in what the pool has just grown by.
     pub(super) fn append_to(&self, position: u64, len: impl FnOnce() -> u64, body: &mut Body) -> Content {
-        let Cells { memory, nonce } = self.now();
-        let cell = cell(memory.words(), position & self.mask);
+        let now = self.now();
+        let cell = now.cell(position);
         match tagged(cell[0].load(Ordering::Acquire), position) {
             Content::Filled => {}
             other => return other,
         }
-        take_from(cell, *nonce, position, len, body)
+        take_from(cell, now.nonce, position, len, body)
     }
 
     /// Drops whatever is appended from now on. Called once.
@@ -252,7 +272,7 @@ impl<R: Memory> Ring<R> {
     #[cfg(test)]
     pub(super) fn half_fill(&self, position: u64, entry: LogEntry, load: impl Fn(u64) -> u64) {
         let memory = self.memory();
-        let cell = cell(memory.words(), position & self.mask);
+        let cell = memory.cell(position);
         if holds(Rule::Claim) {
             cell[0].store(claim(position), Ordering::Relaxed);
         }

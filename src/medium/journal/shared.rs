@@ -1,5 +1,5 @@
 //! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to
-//! J21, J32).
+//! J21, J32, J33).
 
 use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
 use super::disk::{self, Disk};
@@ -24,7 +24,7 @@ pub(super) const IN_MEMORY: &str = "/dev/shm";
 /// The numbers of cells that rings have.
 pub(super) const CELLS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 22;
 /// The numbers of cells that new rings have; few in tests, so that they are full all the time.
-const NEW: std::ops::RangeInclusive<u64> = if cfg!(test) { 1 << 10..=1 << 10 } else { 1 << 16..=1 << 18 };
+const NEW: std::ops::RangeInclusive<u64> = 1 << 10..=if cfg!(test) { 1 << 10 } else { 1 << 18 };
 /// How many names a ring may have, if others are taken.
 const NAMES: u8 = 8;
 
@@ -209,9 +209,12 @@ impl RingFile {
         part(&self.home, self.seat)
     }
 
-    /// Removes what a process has left that was killed while it made a ring in the place of this one.
-    pub(super) fn remove_part(&self) {
-        remove_part(&self.home, &self.part());
+    /// Removes what a process has left that was killed while it made a ring that was to have the place of this one, or
+    /// before it removed one whose place this one has taken.
+    pub(super) fn remove_parts(&self) {
+        for number in 0..NAMES {
+            remove_part(&self.home, &part(&self.home, Seat { number, ..self.seat }));
+        }
     }
 
     /// Whether it is one of the pool, of whichever time.
@@ -219,13 +222,10 @@ impl RingFile {
         self.shared.is_of(self.home.uuid)
     }
 
-    /// Removes the file, if the path still names it.
-    pub(super) fn remove(&self) {
-        let path = self.home.place(self.seat);
-        let here = std::fs::symlink_metadata(&path).and_then(|here| Ok((here, self.shared.file.metadata()?)));
-        if here.is_ok_and(|(here, file)| id(&here) == id(&file)) {
-            let _ = std::fs::remove_file(&path);
-        }
+    /// Whether a path names the file.
+    fn is_at(&self, path: &Path) -> bool {
+        let here = std::fs::symlink_metadata(path).and_then(|here| Ok((here, self.shared.file.metadata()?)));
+        here.is_ok_and(|(here, file)| id(&here) == id(&file))
     }
 }
 
@@ -265,7 +265,7 @@ impl Memory for RingFile {
         self.shared.file.is_gone()
     }
 
-    fn another(&self) -> io::Result<(Self, Seat)> {
+    fn another(&self, cells: u64) -> io::Result<(Self, Seat)> {
         if !self.home.is_here() {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -276,16 +276,26 @@ impl Memory for RingFile {
             let place = self.home.place(Seat { number, ..self.seat });
             std::fs::symlink_metadata(place).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         };
-        let number = (0..NAMES).find(is_free).ok_or(io::ErrorKind::AlreadyExists)?;
+        let number = if self.is_gone() {
+            (0..NAMES).find(is_free).ok_or(io::ErrorKind::AlreadyExists)?
+        } else {
+            can_exchange(&self.home, self.seat)?;
+            self.seat.number
+        };
         let seat = Seat { number, ..self.seat };
         let part = part(&self.home, seat);
         remove_part(&self.home, &part);
-        Ok((Self::create(&self.home, seat, &part, self.words().len())?, seat))
+        Ok((Self::create(&self.home, seat, &part, words(cells))?, seat))
     }
 
-    fn name(&self) -> io::Result<()> {
+    fn is_nameable(&self) -> bool {
+        !self.is_gone() && self.home.is_here()
+    }
+
+    fn name(&self, exchanges: bool) -> io::Result<()> {
         let place = self.home.place(self.seat);
-        rustix::fs::renameat_with(CWD, self.part(), CWD, &place, RenameFlags::NOREPLACE)?;
+        let how = if exchanges { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        rustix::fs::renameat_with(CWD, self.part(), CWD, &place, how)?;
         if self.seat.in_memory {
             return Ok(());
         }
@@ -295,11 +305,32 @@ impl Memory for RingFile {
             synced => synced,
         }
     }
+
+    fn remove(&self) {
+        for path in [self.home.place(self.seat), self.part()] {
+            if self.is_at(&path) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
 }
 
 /// The path of a ring before it has its name.
 fn part(home: &Home, seat: Seat) -> PathBuf {
     with_ending(&home.place(seat), ".part")
+}
+
+/// Whether the file system can exchange the names of two files: fails if not. Both would be the names of parts.
+fn can_exchange(home: &Home, seat: Seat) -> io::Result<()> {
+    let parts = [0, 1].map(|number| part(home, Seat { number, ..seat }));
+    let tried = parts.iter().try_for_each(|part| {
+        remove_part(home, part);
+        File::create_new(part).map(drop)
+    });
+    let tried =
+        tried.and_then(|()| Ok(rustix::fs::renameat_with(CWD, &parts[0], CWD, &parts[1], RenameFlags::EXCHANGE)?));
+    parts.iter().for_each(|part| remove_part(home, part));
+    tried
 }
 
 /// Removes what is left at a path of a ring of the pool that never got its name.
@@ -374,25 +405,25 @@ mod tests {
         let home = Home { path: path.clone(), file, uuid: [3, 4] };
         let ring = RingFile::renewed(&home, 1 << 20, false, None).unwrap_or_else(|_| panic!("no ring"));
         ring.remove();
-        drop(ring.another().unwrap());
+        drop(ring.another(1 << 12).unwrap());
         assert!(ring.part().exists() && !home.place(ring.seat).exists());
-        ring.remove_part();
+        ring.remove_parts();
         assert!(!ring.part().exists());
         File::create(ring.part()).unwrap();
-        ring.remove_part();
+        ring.remove_parts();
         assert!(!ring.part().exists());
         std::fs::write(ring.part(), "somebody's").unwrap();
-        ring.remove_part();
-        assert!(ring.part().exists() && ring.another().is_err());
+        ring.remove_parts();
+        assert!(ring.part().exists() && ring.another(1 << 12).is_err());
         let other = Home { uuid: [3, 5], ..home };
         std::fs::remove_file(ring.part()).unwrap();
-        drop(ring.another().unwrap());
+        drop(ring.another(1 << 12).unwrap());
         remove_part(&other, &ring.part());
         assert!(ring.part().exists());
         // The path of the pool names another file: a ring there would be of no use.
         std::fs::rename(&path, dir.path().join("b.pool")).unwrap();
         File::create(&path).unwrap();
-        assert_eq!(ring.another().map(drop).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(ring.another(1 << 12).map(drop).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     /// A process is killed at each step before a header names its ring.

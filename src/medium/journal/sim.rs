@@ -458,14 +458,20 @@ impl Memory for SimMemory {
         !self.named.lock().as_ref().is_some_and(|(words, _)| Arc::ptr_eq(words, &self.words))
     }
 
-    fn another(&self) -> io::Result<(Self, Seat)> {
-        let Self { words, disk, .. } = self.blank();
+    fn another(&self, cells: u64) -> io::Result<(Self, Seat)> {
+        let Self { words, disk, .. } = Self::new(cells);
         let (named, fate) = (Arc::clone(&self.named), Arc::clone(&self.fate));
         let seat = RingOwner::read(&self.words).and_then(|owner| owner.seat).ok_or(io::ErrorKind::NotFound)?;
         Ok((Self { words, disk, named, fate }, seat))
     }
 
-    fn name(&self) -> io::Result<()> {
+    fn is_nameable(&self) -> bool {
+        true
+    }
+
+    fn remove(&self) {}
+
+    fn name(&self, _exchanges: bool) -> io::Result<()> {
         let step = self.fate.step();
         if step.as_ref().map_or_else(|random| random.0 & 2 == 2, |()| true) {
             *self.named.lock() = Some((Arc::clone(&self.words), Arc::clone(&self.disk)));

@@ -35,6 +35,8 @@ struct World {
     is_closed: bool,
     /// Whether somebody removes rings.
     removes: bool,
+    /// Whether rings grow.
+    grows: bool,
     /// Whether a thread has taken a position and was killed before it had filled its cell.
     has_gap: bool,
     /// Whether the disk was taken out in this boot, and no open has succeeded since.
@@ -76,6 +78,7 @@ impl World {
             is_lost: false,
             is_closed: false,
             removes: seed % 6 < 2,
+            grows: seed % 5 < 2,
             has_gap: false,
             is_taken_out: false,
             states,
@@ -197,6 +200,13 @@ impl World {
             }
             if self.removes && self.random.one_in(16) {
                 engine.ring.memory().lose_name();
+            }
+            if self.grows && self.random.one_in(16) {
+                let now = self.states.len() - 1;
+                match engine.widen_to(engine.ring.cells() * 2) {
+                    Ok(()) => self.synced = now,
+                    Err(_) => failed = true,
+                }
             }
             // Without checkpoints, the log fills up.
             let what = if self.short { if step % 9 == 8 { 0 } else { 5 } } else { what };

@@ -12,7 +12,8 @@ const THREADS: u64 = 4;
 const SUMS: u64 = 3;
 
 fn open(path: &Path, mode: Journal, recovery: Recovery) -> Pool {
-    Pool::options().capacity(16 << 20).journal(mode).recovery(recovery).open(path).unwrap()
+    // A checkpoint must not come between the copies of two files.
+    Pool::options().capacity(16 << 20).log_size(32 << 20).journal(mode).recovery(recovery).open(path).unwrap()
 }
 
 /// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before

@@ -4,6 +4,7 @@
 //! A cut at a moment is a copy of both files and of the ring. So one run of a history is cut everywhere: after each
 //! sector that is written, before and after each sync, and after each position that is taken, filled or half filled.
 
+use super::Journal;
 use super::engine::{Engine, Holes};
 use super::head::RingOwner;
 use super::header::Seat;
@@ -22,7 +23,7 @@ use crate::effort::long;
 use crate::medium::any::Any;
 use crate::medium::dram::without_file;
 use crate::medium::sealed::Sealed;
-use crate::medium::{Domain, Dram, Facts, Hint, Journal, Medium, Step, end_within};
+use crate::medium::{Domain, Dram, Facts, Hint, Medium, Step, end_within};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
@@ -514,6 +515,11 @@ impl Checker {
                 }
                 if next == 3 {
                     medium.engine.checkpoint().map_err(|error| error.to_string())?;
+                }
+                if seed % 4 == 1 && random.one_in(3) {
+                    let engine = &medium.engine;
+                    engine.widen_to(engine.ring.cells() * 2).map_err(|error| error.to_string())?;
+                    allowed.borrow_mut().returns(Some(model.clone()), true);
                 }
             }
             Ok(())

@@ -121,7 +121,8 @@ impl Mapped {
     /// Lets go of the pages of a range, if all of the file can never be in memory. A hint.
     pub(super) fn let_go(&self, at: u64, len: u64) {
         let pages = self.pages_over(at, len);
-        if self.map.advised.is_random() && pages.start < pages.end && self.accessible() / 2 > self.system.wishes.half() {
+        if self.map.advised.is_random() && pages.start < pages.end && self.accessible() / 2 > self.system.wishes.half()
+        {
             let _ = self.populate_pages(pages, Advice::LinuxPageOut);
         }
     }

@@ -898,7 +898,10 @@ fn read_by(m: &Mapped, path: &Path, access: impl FnOnce()) -> Option<usize> {
     let file = std::fs::File::open(path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let there = || ((m.accessible() - m.missing(0, m.accessible()).iter().map(|part| part.end - part.start).sum::<u64>()) / PAGE) as usize;
+    let there = || {
+        ((m.accessible() - m.missing(0, m.accessible()).iter().map(|part| part.end - part.start).sum::<u64>()) / PAGE)
+            as usize
+    };
     if there() > 0 {
         eprintln!("skipped: this file system does not let go of its cache");
         return None;

@@ -1,6 +1,6 @@
 //! Byte strings as the keys of a tree.
 
-use super::{Keys, NoLess, Side};
+use super::{Edges, Keys, Side};
 use crate::entry::byte_key::{self, ByteKey, common_prefix};
 use crate::entry::raw::KEY_MAX;
 use crate::error::{Broken, Fault};
@@ -28,44 +28,20 @@ pub struct ByteSpan<'k> {
     pub(crate) to: Option<&'k [u8]>,
 }
 
-/// The strings from one on, up to another one or to the end, as an iterator keeps them.
+/// How many bytes of the keys of a leaf its heads skip.
 #[derive(Debug, Default, Clone)]
-pub struct UnreadBytes {
-    pub(crate) from: Vec<u8>,
-    pub(crate) to: Option<Vec<u8>>,
-}
-
-/// The fence keys of a leaf and of its right neighbour, and how many bytes of keys its heads skip.
-#[derive(Debug, Default, Clone)]
-pub struct ByteEdges {
-    pub(crate) low: Vec<u8>,
-    pub(crate) high: Option<Vec<u8>>,
+pub struct ByteHeads {
     skip: usize,
     /// Up to eight of the bytes that are skipped, and which bytes of a word these are.
     start: u64,
     mask: u64,
 }
 
-impl ByteEdges {
+impl Edges<ByteStrings> {
     /// The head of a key in the leaf, as [`BlockAt::head`]; `None` if the fence key is damaged: it has less bytes
     /// than heads skip.
-    pub(crate) fn head(&self, key: &[u8]) -> Option<u64> {
-        Some(access::head(key, self.low.get(..self.skip)?))
-    }
-
-    /// Whether a key has this head.
-    ///
-    /// A scan asks for every entry, so a whole word of the bytes that are skipped is compared at once.
-    #[inline]
-    pub(crate) fn has_head(&self, key: &[u8], head: u64) -> bool {
-        if let Some(start) = key.first_chunk()
-            && (u64::from_ne_bytes(*start) ^ self.start) & self.mask == 0
-            && (self.skip <= 8 || self.low.get(8..self.skip) == key.get(8..self.skip))
-            && byte_key::head(key, self.skip) == head
-        {
-            return true;
-        }
-        self.head(key) == Some(head)
+    fn head(&self, key: &[u8]) -> Option<u64> {
+        Some(access::head(key, self.low.get(..self.heads.skip)?))
     }
 }
 
@@ -152,7 +128,7 @@ impl Keys for ByteStrings {
     type NewLow = NewByteLow;
     type StoredLow<'l> = ByteLow<'l>;
     type Range = ByteRange;
-    type Edges = ByteEdges;
+    type Heads = ByteHeads;
 
     const ALL: ByteSpan<'static> = ByteSpan { from: &[], to: None };
 
@@ -297,15 +273,15 @@ impl Keys for ByteStrings {
         keys
     }
 
-    fn note_edges(node: BlockAt<'_, impl Medium>, _range: ByteRange, next: u64, edges: &mut ByteEdges) {
+    fn note_edges(node: BlockAt<'_, impl Medium>, _range: ByteRange, next: u64, edges: &mut Edges<Self>) {
         node.with_low(|fence| fence.clone_into(&mut edges.low));
         // Damage is for `head` to find.
-        edges.skip = Some(node.meta().skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
+        let skip = Some(node.meta().skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
         let (mut start, mut mask) = ([0; 8], [0; 8]);
-        for ((start, mask), &byte) in start.iter_mut().zip(&mut mask).zip(edges.low.iter().take(edges.skip)) {
+        for ((start, mask), &byte) in start.iter_mut().zip(&mut mask).zip(edges.low.iter().take(skip)) {
             (*start, *mask) = (byte, 0xff);
         }
-        (edges.start, edges.mask) = (u64::from_ne_bytes(start), u64::from_ne_bytes(mask));
+        edges.heads = ByteHeads { skip, start: u64::from_ne_bytes(start), mask: u64::from_ne_bytes(mask) };
         if node.pool.is_leaf(next) {
             node.other(next).with_low(|fence| fence.clone_into(edges.high.get_or_insert_default()));
         } else {
@@ -313,20 +289,12 @@ impl Keys for ByteStrings {
         }
     }
 
-    fn low(edges: &ByteEdges) -> Vec<u8> {
-        edges.low.clone()
-    }
-
     fn floor<'l, L>(leaves: &'l BTreeMap<Vec<u8>, L>, key: ByteKey<'_>) -> Option<&'l L> {
         leaves.range::<[u8], _>(key.up_to()).next_back().map(|(_, leaf)| leaf)
     }
 
-    fn reaches(edges: &ByteEdges, key: ByteKey<'_>) -> bool {
+    fn reaches(edges: &Edges<Self>, key: ByteKey<'_>) -> bool {
         edges.high.as_ref().is_none_or(|high| key.order_of(high).is_gt())
-    }
-
-    fn size_of_edges(ByteEdges { low, high, .. }: &ByteEdges) -> usize {
-        low.len() + high.as_ref().map_or(0, Vec::len)
     }
 
     fn record(value: u64) -> u64 {
@@ -353,20 +321,8 @@ impl Keys for ByteStrings {
         Ok(ByteLow { fence, record })
     }
 
-    fn free_low(node: BlockAt<'_, impl Medium>, records: Option<&Records>) {
-        let record = node.low_record();
-        if let Some(records) = records
-            && record != 0
-        {
-            records.discard(node.pool.m, node.pool.segments, record);
-        }
-    }
-
-    type Unread = UnreadBytes;
     /// The fence key of the leaf to the left.
     type Least = Option<Vec<u8>>;
-
-    const NAMES_ASCEND: bool = false;
 
     fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
         // 0 names the start of all keys, which is no fence key.
@@ -385,57 +341,16 @@ impl Keys for ByteStrings {
         ascends
     }
 
-    fn everything() -> UnreadBytes {
-        UnreadBytes::default()
+    fn span<'k>(from: &'k Vec<u8>, to: Option<&'k Vec<u8>>) -> ByteSpan<'k> {
+        ByteSpan { from, to: to.map(|to| &to[..]) }
     }
 
-    fn span(UnreadBytes { from, to }: &UnreadBytes) -> ByteSpan<'_> {
-        ByteSpan { from, to: to.as_deref() }
-    }
-
-    fn first(unread: &UnreadBytes) -> ByteKey<'_> {
-        ByteKey::at(&unread.from)
-    }
-
-    fn last(unread: &UnreadBytes) -> ByteKey<'_> {
-        ByteKey::before(unread.to.as_deref().unwrap_or(&END))
+    fn before(end: Option<&[u8]>) -> ByteKey<'_> {
+        ByteKey::before(end.unwrap_or(&END))
     }
 
     fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
         node.check_low()
-    }
-
-    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]) {
-        entries.iter().for_each(|entry| pool.prefetch_record(record(entry.1)));
-    }
-
-    fn beyond(mut unread: UnreadBytes, edges: &ByteEdges) -> Result<Option<UnreadBytes>, NoLess> {
-        let high = edges.high.as_ref().filter(|high| unread.to.as_ref().is_none_or(|to| *high < to));
-        let Some(high) = high else { return Ok(None) };
-        if *high <= unread.from {
-            return Err(NoLess);
-        }
-        high.clone_into(&mut unread.from);
-        Ok(Some(unread))
-    }
-
-    fn before(mut unread: UnreadBytes, edges: &ByteEdges) -> Result<Option<UnreadBytes>, NoLess> {
-        if edges.low <= unread.from {
-            return Ok(None);
-        }
-        if unread.to.as_ref().is_some_and(|to| edges.low >= *to) {
-            return Err(NoLess);
-        }
-        edges.low.clone_into(unread.to.get_or_insert_default());
-        Ok(Some(unread))
-    }
-
-    fn into_ends(UnreadBytes { from, to }: UnreadBytes) -> (Vec<u8>, Option<Vec<u8>>) {
-        (from, to)
-    }
-
-    fn from_ends(from: Vec<u8>, to: Option<Vec<u8>>) -> UnreadBytes {
-        UnreadBytes { from, to }
     }
 
     fn behind(key: &[u8]) -> Option<Vec<u8>> {
@@ -446,7 +361,7 @@ impl Keys for ByteStrings {
     }
 
     #[inline]
-    fn close(edges: &ByteEdges, entries: &[Entry]) -> u64 {
+    fn close(edges: &Edges<Self>, entries: &[Entry]) -> u64 {
         let equal =
             entries.windows(2).zip(1..).fold(0, |equal, (pair, i)| equal | u64::from(pair[0].0 == pair[1].0) << i);
         // Only these may lie beyond the edges.
@@ -458,13 +373,18 @@ impl Keys for ByteStrings {
         equal | bits(first) | bits(last) << (entries.len() - last)
     }
 
+    /// A scan asks for every entry, so a whole word of the bytes that are skipped is compared at once.
     #[inline(always)]
-    fn has_head(edges: &ByteEdges, head: u64, key: &[u8]) -> bool {
-        edges.has_head(key, head)
-    }
-
-    fn owns(ByteEdges { low, high, .. }: &ByteEdges, key: &[u8]) -> bool {
-        **low <= *key && high.as_ref().is_none_or(|high| *key < **high)
+    fn has_head(edges: &Edges<Self>, head: u64, key: &[u8]) -> bool {
+        let Edges { low, heads: ByteHeads { skip, start, mask }, .. } = edges;
+        if let Some(first) = key.first_chunk()
+            && (u64::from_ne_bytes(*first) ^ start) & mask == 0
+            && (*skip <= 8 || low.get(8..*skip) == key.get(8..*skip))
+            && byte_key::head(key, *skip) == head
+        {
+            return true;
+        }
+        edges.head(key) == Some(head)
     }
 
     fn tail_low() -> Option<NewByteLow> {

@@ -2,6 +2,7 @@
 //! [`bytes`]. `docs/design.md`, section 3, lists what differs elsewhere.
 
 mod bytes;
+pub(crate) mod interval;
 mod words;
 
 use super::{BlockAt, Entry};
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 pub use bytes::ByteStrings;
 pub(crate) use bytes::{ByteSpan, NewByteLow};
+pub(crate) use interval::{Edges, Interval};
 pub use words::Words;
 
 /// How a key lies to the keys that a node owns.
@@ -28,7 +30,7 @@ pub enum Side {
 }
 
 /// Reading a leaf has left no less to read.
-pub struct NoLess;
+pub(crate) struct NoLess;
 
 /// What the keys of nodes are.
 ///
@@ -39,8 +41,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// A key.
     type Key: ?Sized + Ord + ToOwned<Owned = Self::Owned>;
 
-    /// A key in the caller's memory.
-    type Owned: Ord + Clone + Borrow<Self::Key> + Send + Sync;
+    /// A key in the caller's memory. The default: the least of all.
+    type Owned: Ord + Clone + Default + Borrow<Self::Key> + Send + Sync;
 
     /// A key that is searched for.
     type Ref<'k>: Copy;
@@ -57,8 +59,8 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// What a shadow says about the keys that its node owns.
     type Range: Copy;
 
-    /// Where a leaf that was read begins and ends.
-    type Edges: Default + Clone + Send + Sync;
+    /// What the heads of a leaf that was read have of its keys.
+    type Heads: Default + Clone + Send + Sync;
 
     /// All keys.
     const ALL: Self::Span<'static>;
@@ -150,19 +152,13 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn within<'k>(keys: Self::Span<'k>, range: Self::Range) -> Self::Span<'k>;
 
     /// Notes where the leaf `node` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
-    fn note_edges(node: BlockAt<'_, impl Medium>, range: Self::Range, next: u64, edges: &mut Self::Edges);
-
-    /// The lower fence key of the leaf with these edges.
-    fn low(edges: &Self::Edges) -> Self::Owned;
+    fn note_edges(node: BlockAt<'_, impl Medium>, range: Self::Range, next: u64, edges: &mut Edges<Self>);
 
     /// The last leaf that does not lie to the right of a key, among leaves by their lower fence keys.
     fn floor<'l, L>(leaves: &'l BTreeMap<Self::Owned, L>, key: Self::Ref<'_>) -> Option<&'l L>;
 
     /// Whether the leaf with these edges does not end before a key.
-    fn reaches(edges: &Self::Edges, key: Self::Ref<'_>) -> bool;
-
-    /// Bytes that edges take elsewhere in memory.
-    fn size_of_edges(edges: &Self::Edges) -> usize;
+    fn reaches(edges: &Edges<Self>, key: Self::Ref<'_>) -> bool;
 
     /// The offset of the record that a value points to, in a tree with records.
     fn record(value: u64) -> u64;
@@ -180,16 +176,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
         fence: &'f Self::NewLow,
     ) -> Result<Self::StoredLow<'f>, Fault>;
 
-    /// Gives back the record of a node's fence key, if there is one. Nothing leads to the node any longer.
-    fn free_low(node: BlockAt<'_, impl Medium>, records: Option<&Records>);
-
     // What iterators, bulk loads and checks of a tree need to know in addition.
-
-    /// The interval that an iterator has not read yet.
-    type Unread: Clone;
-
-    /// Whether the names of leaves ascend along a chain.
-    const NAMES_ASCEND: bool;
 
     /// Whether the separators with these names, which may be any words, ascend.
     fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool;
@@ -204,49 +191,24 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// neighbour must begin to the right of it, and `least` then says so.
     fn ascends_from(node: BlockAt<'_, impl Medium>, range: Self::Range, least: &mut Self::Least) -> bool;
 
-    /// All keys.
-    fn everything() -> Self::Unread;
+    /// The interval from one key on, up to another one, which is greater, or to the end.
+    fn span<'k>(from: &'k Self::Owned, to: Option<&'k Self::Owned>) -> Self::Span<'k>;
 
-    /// The interval as one for a search in a leaf.
-    fn span(unread: &Self::Unread) -> Self::Span<'_>;
-
-    /// The key whose owner is read next from the left.
-    fn first(unread: &Self::Unread) -> Self::Ref<'_>;
-
-    /// The key whose owner is read next from the right.
-    fn last(unread: &Self::Unread) -> Self::Ref<'_>;
+    /// A search for the greatest key before another one, which is not the least of all, or before the end of all keys.
+    fn before(end: Option<&Self::Key>) -> Self::Ref<'_>;
 
     /// Checks the record of the fence key of a leaf, if it has one.
     fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
-
-    /// Prefetches the records of entries, if keys are in them.
-    fn prefetch_entries(pool: Access<'_, impl Medium>, entries: &[Entry]);
-
-    /// What is left of an interval once its first leaf was read, if there is less left than before. In a damaged tree,
-    /// the end of that leaf may not lie behind the start of the interval.
-    fn beyond(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
-
-    /// What is left of an interval once its last leaf was read. As [`beyond`](Self::beyond).
-    fn before(unread: Self::Unread, edges: &Self::Edges) -> Result<Option<Self::Unread>, NoLess>;
-
-    /// The first key of an interval, and the first one behind it, if there is one.
-    fn into_ends(unread: Self::Unread) -> (Self::Owned, Option<Self::Owned>);
-
-    /// The interval from one key on, up to another one, which is greater, or to the end.
-    fn from_ends(from: Self::Owned, to: Option<Self::Owned>) -> Self::Unread;
 
     /// The next key behind a key, if there is one.
     fn behind(key: &Self::Key) -> Option<Self::Owned>;
 
     /// One bit for each entry of a leaf with these edges, in their order, whose head does not tell whether its key lies
     /// between those of its left neighbour and of the edges.
-    fn close(edges: &Self::Edges, entries: &[Entry]) -> u64;
+    fn close(edges: &Edges<Self>, entries: &[Entry]) -> u64;
 
     /// Whether an entry of a leaf with these edges has the head of its key.
-    fn has_head(edges: &Self::Edges, head: u64, key: &Self::Key) -> bool;
-
-    /// Whether a key lies between these edges.
-    fn owns(edges: &Self::Edges, key: &Self::Key) -> bool;
+    fn has_head(edges: &Edges<Self>, head: u64, key: &Self::Key) -> bool;
 
     /// The fence key of the tail, if chains have one.
     fn tail_low() -> Option<Self::NewLow>;

@@ -1,6 +1,6 @@
 //! Words as the keys of a tree.
 
-use super::{Keys, NoLess, Side};
+use super::{Edges, Keys, Side};
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::{BlockAt, Entry, KeyRange, LOW};
@@ -21,8 +21,8 @@ impl Keys for Words {
     type NewLow = u64;
     type StoredLow<'l> = u64;
     type Range = KeyRange;
-    /// The first and the last key that the leaf owns.
-    type Edges = (u64, u64);
+    /// All of each key.
+    type Heads = ();
 
     const ALL: (u64, u64) = (0, u64::MAX);
 
@@ -129,24 +129,16 @@ impl Keys for Words {
     }
 
     #[inline(always)]
-    fn note_edges(_node: BlockAt<'_, impl Medium>, range: KeyRange, _next: u64, edges: &mut (u64, u64)) {
-        *edges = (range.low(), range.high().wrapping_sub(1));
-    }
-
-    fn low(&(low, _): &(u64, u64)) -> u64 {
-        low
+    fn note_edges(_node: BlockAt<'_, impl Medium>, range: KeyRange, _next: u64, edges: &mut Edges<Self>) {
+        (edges.low, edges.high) = (range.low(), Some(range.high()).filter(|&high| high != 0));
     }
 
     fn floor<L>(leaves: &BTreeMap<u64, L>, key: u64) -> Option<&L> {
         leaves.range(..=key).next_back().map(|(_, leaf)| leaf)
     }
 
-    fn reaches(&(_, last): &(u64, u64), key: u64) -> bool {
-        last >= key
-    }
-
-    fn size_of_edges(_edges: &(u64, u64)) -> usize {
-        0
+    fn reaches(edges: &Edges<Self>, key: u64) -> bool {
+        edges.high.is_none_or(|high| key < high)
     }
 
     fn record(value: u64) -> u64 {
@@ -165,13 +157,7 @@ impl Keys for Words {
         Ok(*fence)
     }
 
-    fn free_low(_node: BlockAt<'_, impl Medium>, _records: Option<&Records>) {}
-
-    /// The first and the last key.
-    type Unread = (u64, u64);
     type Least = u64;
-
-    const NAMES_ASCEND: bool = true;
 
     fn separators_ascend(_pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
         named.is_sorted_by(|(a, _), (b, _)| a < b)
@@ -188,49 +174,19 @@ impl Keys for Words {
         ascends
     }
 
-    fn everything() -> (u64, u64) {
-        Self::ALL
+    #[inline(always)]
+    fn span<'k>(&from: &u64, to: Option<&u64>) -> (u64, u64) {
+        (from, to.map_or(u64::MAX, |to| to - 1))
     }
 
     #[inline(always)]
-    fn span(&unread: &(u64, u64)) -> (u64, u64) {
-        unread
-    }
-
-    #[inline(always)]
-    fn first(unread: &(u64, u64)) -> u64 {
-        unread.0
-    }
-
-    #[inline(always)]
-    fn last(unread: &(u64, u64)) -> u64 {
-        unread.1
+    fn before(end: Option<&u64>) -> u64 {
+        end.map_or(u64::MAX, |end| end - 1)
     }
 
     #[inline(always)]
     fn check_low(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
         Ok(())
-    }
-
-    #[inline(always)]
-    fn prefetch_entries(_pool: Access<'_, impl Medium>, _entries: &[Entry]) {}
-
-    #[inline(always)]
-    fn beyond((_, to): (u64, u64), &(_, last): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
-        Ok((last < to).then(|| (last + 1, to)))
-    }
-
-    #[inline(always)]
-    fn before((from, _): (u64, u64), &(low, _): &(u64, u64)) -> Result<Option<(u64, u64)>, NoLess> {
-        Ok((low > from).then(|| (from, low - 1)))
-    }
-
-    fn into_ends((from, to): (u64, u64)) -> (u64, Option<u64>) {
-        (from, to.checked_add(1))
-    }
-
-    fn from_ends(from: u64, to: Option<u64>) -> (u64, u64) {
-        (from, to.map_or(u64::MAX, |to| to - 1))
     }
 
     fn behind(key: &u64) -> Option<u64> {
@@ -239,17 +195,13 @@ impl Keys for Words {
 
     /// The slots have all of each key.
     #[inline(always)]
-    fn close(_edges: &(u64, u64), _entries: &[Entry]) -> u64 {
+    fn close(_edges: &Edges<Self>, _entries: &[Entry]) -> u64 {
         0
     }
 
     #[inline(always)]
-    fn has_head(_edges: &(u64, u64), head: u64, &key: &u64) -> bool {
+    fn has_head(_edges: &Edges<Self>, head: u64, &key: &u64) -> bool {
         head == key
-    }
-
-    fn owns(&(low, last): &(u64, u64), key: &u64) -> bool {
-        (low..=last).contains(key)
     }
 
     fn tail_low() -> Option<u64> {

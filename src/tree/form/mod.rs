@@ -28,13 +28,6 @@ pub trait Form: Keys {
     /// An encoded key on its way into the tree: `u64`, or [`KeyBytes`].
     type Encoded<'k>: Sink + Borrow<Self::Key>;
 
-    /// An encoded key as a search takes it.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn key<'e>(encoded: &'e Self::Encoded<'_>) -> Self::Ref<'e> {
-        Self::as_ref(encoded.borrow())
-    }
-
     /// The layout of leaves that maps have by default. It takes part in transactions and snapshots, whatever the form:
     /// code over any `K: Key` may rely on that.
     #[doc(hidden)]
