@@ -3,12 +3,12 @@
 //! Time and counts come from separate passes over the same operations: `phases` says what is done, with which `keys`;
 //! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, a `byte_map`, std's `btreemap` or
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen` measures how
-//! long an opening takes, and its `worker` is the process that is killed; `cold` measures a pool whose `pages` are not in
-//! memory; `space` measures how many bytes an entry
-//! takes, and `limits` what the machine takes for the parts of an operation. `transaction`, `conflict`, `snapshot` and
-//! `backup` measure what these cost next to doing without, in `turns`, and `journal` what a journal costs; `durable`
-//! measures changes that are on the disk when they return. `against` compares two builds. A `figure` is what a paper
-//! measured. `import` makes a pool from one of these stores. `nv_store` is a paper's own store, on an `arena`.
+//! long an opening takes, and its `worker` is the process that is killed; `cold` measures a pool whose `pages` are not
+//! in memory; `space` measures how many bytes an entry takes, and `limits` what the machine takes for the parts of an
+//! operation. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
+//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return.
+//! `against` compares two builds. A `figure` is what a paper measured. `import` makes a pool from one of these stores.
+//! `nv_store` is a paper's own store, on an `arena`.
 
 mod against;
 mod arena;

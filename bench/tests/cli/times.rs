@@ -147,7 +147,8 @@ fn a_pool_that_is_not_in_memory_is_measured() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().to_str().unwrap();
     for key in ["u64", "user"] {
-        let args = ["--mix", "cold", "--n", "20000", "--repeat", "1", "--medium", path, "--key", key, "--access", "random"];
+        let args =
+            ["--mix", "cold", "--n", "20000", "--repeat", "1", "--medium", path, "--key", key, "--access", "random"];
         let row = &objects(run(args.into_iter().chain(["--json"])))[0];
         has_keys(row, &["access", "file_pages", "get_us", "get_pages", "read_us", "ratio", "goal", "scan_ns"]);
         for opened in ["open_clean", "open_killed"] {

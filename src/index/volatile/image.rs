@@ -26,8 +26,9 @@ pub(crate) struct ImageTop {
     pub(crate) len: u64,
 }
 
-/// Reads a node that is not loaded: returns its entries, given its number and height. `None`: it is damaged. If it is read
-/// to be searched, separators that are not in it are read, too, and must ascend; a copy of the image needs none of them.
+/// Reads a node that is not loaded: returns its entries, given its number and height, and whether it is read to be
+/// searched. `None`: it is damaged. For a search, separators that are not in the node are read, too, and must ascend; a
+/// copy of the image needs none of them.
 pub(crate) type ReadNode = Box<dyn Fn(u64, u64, bool) -> Option<Vec<(u64, u64)>> + Send + Sync>;
 
 fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
