@@ -88,7 +88,7 @@ fn a_get_reads_the_pages_of_its_leaf_and_of_its_record() {
         before = now;
     }
     let read = before - start;
-    assert!(read >= GETS && read <= GETS * 5 / 2, "{read} pages for {GETS} gets");
+    assert!((GETS..=GETS * 5 / 2).contains(&read), "{read} pages for {GETS} gets");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_open_after_a_kill_reads_leaves_and_no_records() {
     let (leaves, read) = (pool.metrics().trees[0].leaves, in_memory(&killed));
     // A segment of leaves grows by a quarter, so some of it may be free.
     let most = 64 + leaves * 640 * 3 / 2 / PAGE;
-    assert!(read >= leaves * 640 / PAGE && read <= most, "{read} pages, {leaves} leaves");
+    assert!((leaves * 640 / PAGE..=most).contains(&read), "{read} pages, {leaves} leaves");
     assert_eq!(map.len(), ENTRIES);
     assert!(in_memory(&killed) <= most);
 }
