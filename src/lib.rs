@@ -194,7 +194,7 @@ pub use codec::value::Value;
 pub use error::{Broken, Error, ErrorGroup, ErrorKind, Result};
 pub use map::table::Table;
 pub use map::{DefaultLeaf, LeafFor, Map};
-pub use medium::{Journal, OldLog, Recovered, Recovery, RingPlace};
+pub use medium::{Access, Journal, OldLog, Recovered, Recovery, RingPlace};
 pub use node::{ByteLeaf, IndexKind, Node, OneLine, WordNode};
 pub use pool::{Compacted, Options, Pool, Progress, Report, Verdict};
 pub use snapshot::{Backup, Snapshot};

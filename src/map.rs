@@ -602,7 +602,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     #[track_caller]
     pub fn keys<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Keys<'_, K, V, N, M> {
-        Keys(self.range(range))
+        Keys(self.range(range).without_values())
     }
 
     /// The values of a range of keys, in ascending order of these; from the other end, in descending order.

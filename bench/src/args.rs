@@ -11,8 +11,8 @@ use crate::peers;
 use crate::place::{Place, Site, SlowPer};
 use crate::plan::{Contestant, Plan};
 use crate::shape::Shape;
-use bristlecone::Journal;
 use bristlecone::medium::Domain;
+use bristlecone::{Access, Journal};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// journal, and for what waits for the disk, a directory on a disk]
     #[arg(long, value_name = "dram|shm|DIR")]
     medium: Option<Place>,
+    /// How much is read where a pool is not in memory, of --mix cold
+    #[arg(long, default_value = "auto")]
+    access: AccessArg,
     /// Flush as persistent memory requires it (power), or not at all (none)
     #[arg(long, default_value = "none")]
     flush: Flush,
@@ -139,6 +142,35 @@ enum LayoutArg {
     /// std's, which outlives nothing
     #[value(name = "btreemap")]
     BTreeMap,
+}
+
+/// How much is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessArg {
+    /// As the pool decides, by its length and the memory
+    Auto,
+    /// A page
+    Random,
+    /// Much of what follows
+    Sequential,
+}
+
+impl AccessArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Random => "random",
+            Self::Sequential => "sequential",
+        }
+    }
+
+    pub(crate) fn access(self) -> Access {
+        match self {
+            Self::Auto => Access::Auto,
+            Self::Random => Access::Random,
+            Self::Sequential => Access::Sequential,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -206,11 +238,15 @@ impl Args {
             return Err(Usage(format!("--mix {} is for u64 keys", mix.name())).into());
         }
         let for_disks: Vec<Mix> = mixes.iter().copied().filter(|mix| mix.is_for_disks()).collect();
+        let is_cold = mixes.contains(&Mix::Cold);
         let place = match self.medium {
             Some(place) => place,
-            None if self.journal.is_some() || !for_disks.is_empty() => Place::disk()?,
+            None if self.journal.is_some() || !for_disks.is_empty() || is_cold => Place::disk()?,
             None => Place::default(),
         };
+        if is_cold && place.is_memory() {
+            return Err(Usage("--mix cold takes a directory on a disk".to_owned()).into());
+        }
         let slow = self.slow.unwrap_or(0);
         if self.journal.is_some() || !for_disks.is_empty() {
             if place == Place::Dram || slow > 0 || self.flush == Flush::Power {
@@ -281,6 +317,7 @@ impl Args {
                 slow: Duration::from_nanos(slow),
                 slow_per: self.slow_per,
             },
+            access: self.access,
             repeat: self.repeat,
             batch: self.batch,
             seed: self.seed.unwrap_or_else(numbers::seed),

@@ -3,11 +3,12 @@
 //! Time and counts come from separate passes over the same operations: `phases` says what is done, with which `keys`;
 //! `clock` times it, `counts` counts it, `report` shows both. A subject is a `tree`, a `byte_map`, std's `btreemap` or
 //! one of the `peers`, and holds one kind of `entry`; `media` gives it a pool, or a directory. `reopen` measures how
-//! long an opening takes, and its `worker` is the process that is killed; `space` measures how many bytes an entry
-//! takes, and `limits` what the machine takes for the parts of an operation. `transaction`, `conflict`, `snapshot` and
-//! `backup` measure what these cost next to doing without, in `turns`, and `journal` what a journal costs; `durable`
-//! measures changes that are on the disk when they return. `against` compares two builds. A `figure` is what a paper
-//! measured. `import` makes a pool from one of these stores. `nv_store` is a paper's own store, on an `arena`.
+//! long an opening takes, and its `worker` is the process that is killed; `cold` measures a pool whose `pages` are not
+//! in memory; `space` measures how many bytes an entry takes, and `limits` what the machine takes for the parts of an
+//! operation. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
+//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return.
+//! `against` compares two builds. A `figure` is what a paper measured. `import` makes a pool from one of these stores.
+//! `nv_store` is a paper's own store, on an `arena`.
 
 mod against;
 mod arena;
@@ -17,6 +18,7 @@ mod btreemap;
 mod byte_map;
 mod chart;
 mod clock;
+mod cold;
 mod conflict;
 // The part that is shared with the command line. Not all of it is needed here.
 #[allow(dead_code)]
@@ -39,6 +41,7 @@ mod mix;
 mod nv_store;
 mod ordered_map;
 mod owned;
+mod pages;
 #[cfg(feature = "peers")]
 mod peers;
 #[cfg(not(feature = "peers"))]
@@ -115,6 +118,9 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Reopen) {
         reopen::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Cold) {
+        cold::run(&plan)?;
     }
     if plan.mixes.contains(&Mix::Space) {
         space::table(&plan)?;

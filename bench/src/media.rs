@@ -52,7 +52,7 @@ fn wrong_kind<T>(contestant: Contestant, kind: Kind) -> Outcome<T> {
 }
 
 /// A trial of one of this crate's.
-fn ours<M: Medium>(contestant: Contestant, pool: &Pool<M>, load: &Workload) -> Outcome<Box<dyn Trial>> {
+pub(crate) fn ours<M: Medium>(contestant: Contestant, pool: &Pool<M>, load: &Workload) -> Outcome<Box<dyn Trial>> {
     match (contestant, load.kind) {
         (Contestant::Tree(shape), Kind::Words) => {
             let index = shape.index.kind();

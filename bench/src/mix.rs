@@ -45,6 +45,8 @@ pub enum Mix {
     Remove,
     /// Opening after an orderly close, and after SIGKILL
     Reopen,
+    /// Gets, scans and opens of a pool that is not in memory, next to reads of pages, and the pages that they read
+    Cold,
     /// Bytes per entry, of the pool or of files, and of memory
     Space,
     /// What the machine takes for a miss, a page, a locked instruction, a flush
@@ -88,6 +90,7 @@ impl Mix {
             Self::Mixed => "mixed",
             Self::Remove => "remove",
             Self::Reopen => "reopen",
+            Self::Cold => "cold",
             Self::Space => "space",
             Self::Limits => "limits",
             Self::Counts => "counts",

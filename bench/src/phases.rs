@@ -298,7 +298,7 @@ impl<E: Entry> Worker<E> {
                 });
                 self.start = self.end;
             }
-            Mix::Reopen | Mix::Space | Mix::Limits | Mix::Counts => {}
+            Mix::Reopen | Mix::Cold | Mix::Space | Mix::Limits | Mix::Counts => {}
             Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup | Mix::Journal | Mix::Durable => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What is measured, and how.
 
+use crate::args::AccessArg;
 use crate::byte_map::ByteMap;
 use crate::entry::{KeyArg, Kind};
 use crate::keys::Pattern;
@@ -146,6 +147,8 @@ pub(crate) struct Plan {
     /// In the order in which they are run.
     pub(crate) mixes: Vec<Mix>,
     pub(crate) site: Site,
+    /// How the files of pools are read that are not in memory.
+    pub(crate) access: AccessArg,
     pub(crate) repeat: u32,
     pub(crate) batch: u64,
     pub(crate) seed: u64,

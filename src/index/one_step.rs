@@ -113,7 +113,7 @@ impl<S: Separators> VolatileIndex<S> {
 
     pub(crate) fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         fn load_nodes(source: &ReadNode, node: u64, height: u64) -> Option<Leaves> {
-            let entries = source(node, height)?;
+            let entries = source(node, height, true)?;
             if height == 0 {
                 return Some(entries);
             }

@@ -231,7 +231,7 @@ impl<S: InNodes> VolatileIndex<S> {
             let node = self.arena.node(id);
             (0..node.len()).map(|slot| node.entry(slot, least)).collect()
         } else {
-            let loaded = writer.source.as_ref().and_then(|source| source(id & !NOT_LOADED, height as u64));
+            let loaded = writer.source.as_ref().and_then(|source| source(id & !NOT_LOADED, height as u64, false));
             let Some(entries) = loaded.filter(|entries| entries[0].0 == least) else { return false };
             entries
         };

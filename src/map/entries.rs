@@ -25,6 +25,11 @@ impl<'m, K: Key, V: Value, N: LeafFor<K>, M: Medium> Entries<'m, K, V, N, M> {
     pub(super) fn new(tree: &'m TreeState<N, M>, range: Range<'m, N, M>) -> Self {
         Self { tree, range, front: None, back: None, types: PhantomData }
     }
+
+    /// These entries, for a caller that reads their keys only.
+    pub(super) fn without_values(self) -> Self {
+        Self { range: self.range.without_values(), ..self }
+    }
 }
 
 type SpotOf<'l, K> = Spot<'l, <K as Key>::Form>;

@@ -25,6 +25,15 @@ macro_rules! without_file {
             self.forked()
         }
 
+        #[inline]
+        fn asks_ahead(&self) -> Option<u64> {
+            None
+        }
+
+        fn missing(&self, _at: u64, _len: u64) -> Vec<::std::ops::Range<u64>> {
+            Vec::new()
+        }
+
         fn set_journal(&mut self, _mode: $crate::Journal) -> bool {
             false
         }

@@ -4,6 +4,7 @@ use super::sealed::Sealed;
 use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step};
 use core::sync::atomic::AtomicU64;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Gives a macro the methods that every wrapper can pass on, each once. `Medium` has no default methods, so a method
@@ -19,6 +20,8 @@ macro_rules! passed_on {
             fn forked() -> bool;
             #[inline]
             fn refuses() -> bool;
+            fn asks_ahead() -> Option<u64>;
+            fn missing(at: u64, len: u64) -> Vec<Range<u64>>;
             fn sync() -> io::Result<()>;
             #[inline]
             fn admit() -> io::Result<()>;

@@ -7,6 +7,8 @@
 //! What Linux does with a mapping is in `mapped/linux.rs`; what other systems do, in `mapped/elsewhere.rs`. Both
 //! have the same names in the same order.
 
+#[cfg(target_os = "linux")]
+mod advice;
 mod anew;
 #[cfg(target_os = "linux")]
 mod covered;
@@ -28,7 +30,7 @@ mod system;
 mod tests;
 
 use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, OldLog, Wanted};
-use super::{Costs, Domain, Facts, Hint, LINE, Medium, Step};
+use super::{Access, Costs, Domain, Facts, Hint, LINE, Medium, Step};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -43,6 +45,7 @@ pub(crate) use file::{is_unborn, sync_name};
 pub(super) use pages::FileMap;
 pub(crate) use reach::Reach;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -243,7 +246,7 @@ impl Mapped {
         NewMapping { map, base, len, reach, domain: detected }: NewMapping,
         mapping: Mapping,
     ) -> Self {
-        Self {
+        let mut made = Self {
             base,
             words: AtomicUsize::new((len / 8) as usize),
             map,
@@ -262,7 +265,9 @@ impl Mapped {
             looked_at: None,
             was_settled: true,
             remains: None,
-        }
+        };
+        made.read_as(Access::Auto);
+        made
     }
 
     /// This mapping, used as if it had this domain.
@@ -275,6 +280,13 @@ impl Mapped {
         if self.detected != Domain::Journal && domain != Domain::Journal {
             self.domain = domain;
         }
+        self
+    }
+
+    /// This mapping, read as this says.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.read_as(access);
         self
     }
 
@@ -407,6 +419,15 @@ impl Medium for Mapped {
         !self.file.may_change()
     }
 
+    #[inline]
+    fn asks_ahead(&self) -> Option<u64> {
+        self.kept_by_a_reader()
+    }
+
+    fn missing(&self, at: u64, len: u64) -> Vec<Range<u64>> {
+        self.not_in_memory(at, len)
+    }
+
     fn sync(&self) -> io::Result<()> {
         if self.mapping != Mapping::Write {
             return Ok(());
@@ -535,6 +556,8 @@ impl Medium for Mapped {
         const PER_LINE: usize = LINE as usize / 8;
         match hint {
             Hint::InOrder => return self.populate(at, len),
+            Hint::Ahead => return self.ask(at, len),
+            Hint::Passed => return self.let_go(at, len),
             Hint::Fresh => return self.detach(at, len),
             Hint::Whole => return self.collapse(at, len),
             Hint::Soon => {}

@@ -11,6 +11,7 @@
 //! 5. A store is durable once a [`flush`](Medium::flush) of its line followed the store and a
 //!    [`fence`](Medium::fence) followed the flush, all on one thread.
 
+mod access;
 #[cfg(any(all(test, not(bristlecone_loom)), feature = "crash"))]
 pub(crate) mod any;
 mod costs;
@@ -19,6 +20,8 @@ mod disk_file;
 mod dram;
 mod journal;
 mod layer;
+#[cfg(target_os = "linux")]
+pub(crate) mod limit;
 mod mapped;
 mod probe;
 mod process;
@@ -28,6 +31,7 @@ mod slowed;
 mod view;
 
 pub use crate::step::Step;
+pub use access::Access;
 pub use costs::Costs;
 pub(crate) use costs::MEASURED;
 pub use counted::{Counted, Counter, Counts};
@@ -51,6 +55,7 @@ pub use view::View;
 
 use core::sync::atomic::AtomicU64;
 use std::io;
+use std::ops::Range;
 
 /// Keeps [`Medium`] to the media of this crate, and to layers over them.
 pub(crate) mod sealed {
@@ -160,6 +165,11 @@ pub enum Hint {
     Soon,
     /// All of the bytes will be read once, from the first to the last.
     InOrder,
+    /// Some of the bytes will be read before long, and may be on a disk: it is asked for them, and nobody waits. Does
+    /// nothing on a medium that is not [asked ahead](Medium::asks_ahead).
+    Ahead,
+    /// The bytes were [missing](Medium::missing), were read since, and will not be before long.
+    Passed,
     /// The bytes are zeros, nobody has stored to them, and all of them will be used from now on.
     Fresh,
     /// The bytes are likely to be used before long. A part of them, from the first on, is reserved already, bit by bit.
@@ -204,6 +214,17 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     ///
     /// Called before each change of a tree, in place of [`forked`](Self::forked), so it should cost as much.
     fn refuses(&self) -> bool;
+
+    /// Something if an access reads from a disk only what is accessed, so that what will be read before long should be
+    /// [asked for](Hint::Ahead): how many bytes one reader may leave in memory of what it has brought there. Beyond
+    /// that, it should say what it has [passed](Hint::Passed). This may change at any time.
+    ///
+    /// For what is read in order: a thread that has read some of that asks, and not each access.
+    fn asks_ahead(&self) -> Option<u64>;
+
+    /// The parts of `len` bytes from `at` on that an access would wait for a disk for, in whole pages, as far as the
+    /// medium can tell.
+    fn missing(&self, at: u64, len: u64) -> Vec<Range<u64>>;
 
     /// Makes all stores so far survive the machine, as far as the medium can, in domains in which a fence does not.
     ///

@@ -2,7 +2,8 @@
 
 use crate::error::{ErrorKind, Fault, Result};
 use crate::medium::{
-    self, Domain, Journal, LINE, Mapped, Mapping, Medium, OldLog, Reach, Recovery, RingPlace, Step, Wanted, lines,
+    self, Access, Domain, Journal, LINE, Mapped, Mapping, Medium, OldLog, Reach, Recovery, RingPlace, Step, Wanted,
+    lines,
 };
 use crate::pool::format::{BIRTH, HEADER, PoolGeometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
@@ -37,6 +38,7 @@ pub struct Options {
     create: bool,
     pub(crate) read_only: bool,
     domain: Option<Domain>,
+    access: Access,
     pub(crate) wanted: Wanted,
     log: u64,
     snapshot_memory: u64,
@@ -52,6 +54,7 @@ impl Default for Options {
             create: true,
             read_only: false,
             domain: None,
+            access: Access::Auto,
             wanted: Wanted::default(),
             log: medium::LOG,
             snapshot_memory: 1 << 30,
@@ -175,6 +178,21 @@ impl Options {
     /// changes nothing.
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = Some(domain);
+        self
+    }
+
+    /// How much of the pool's file the system reads when a page is accessed that is not in memory, on Linux. Default:
+    /// [`Access::Auto`], by which a file that is longer than half of the memory is read page by page. A file that grows
+    /// beyond that is, from then on.
+    ///
+    /// Of a pool that is larger than memory, a get then reads the pages of its leaf and of its record, and the pages
+    /// that are used stay in memory. Ranges that have passed several leaves, and opens after a crash, ask ahead for
+    /// what they will read. The memory is that of the machine, or less if a control group (version 1 or 2) of the
+    /// process, or one of its ancestors, has a limit; it is looked up once in an open pool.
+    ///
+    /// On files in memory, on persistent memory, and on other systems, this does nothing.
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
         self
     }
 
@@ -486,8 +504,9 @@ impl Options {
         }
     }
 
-    /// Sets the domain of a mapping, if one was asked for.
+    /// Has a mapping read as was asked for, and sets its domain, if one was asked for.
     pub(crate) fn taken(&self, mapped: Mapped) -> Mapped {
+        let mapped = mapped.with_access(self.access);
         match self.domain {
             Some(domain) => mapped.with_domain(domain),
             None => mapped,

@@ -193,7 +193,7 @@ impl<M: Medium> Snapshot<M> {
     /// Reads all leaves.
     pub fn len<T: Table<M>>(&self, table: &T) -> Result<u64> {
         let tree = self.tree(table)?;
-        let (mut len, mut entries) = (0, LeafEntries::default());
+        let (mut len, mut entries) = (0, LeafEntries::without_records());
         let mut unread = Some(Interval::everything());
         while let Some(rest) = unread {
             let rest = tree.read_at(rest, true, self.instant, tree.reading().as_ref(), &mut entries);

@@ -16,7 +16,7 @@ use super::{TreeNode, TreeState};
 use crate::chain::Links;
 use crate::error::Fault;
 use crate::index::{ImageTop, ReadNode, image_of};
-use crate::medium::{Medium, Step};
+use crate::medium::{Hint, LINE, Medium, Step};
 use crate::node::Keys;
 use crate::pool::PoolState;
 use crate::pool::blocks::Blocks;
@@ -75,6 +75,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let segments = &self.pool.segments;
         let Some(mut words) = self.pool.read_extent(self.root.slot, closed.at, closed.words) else { return false };
         let Some(head) = words.clone().next().filter(|&head| head <= u64::from(closed.words)) else { return false };
+        // It is read from the first word to the last; of the image, a node now and then.
+        self.medium().hint(closed.at, head * 8, Hint::Ahead);
         if crc(words.clone().take(head as usize)) != closed.crc {
             return false;
         }
@@ -115,10 +117,15 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The nodes of an image that starts at `start`.
     fn image(&self, start: u64, top: ImageTop) -> ReadNode {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
-        Box::new(move |number, height| {
+        Box::new(move |number, height, to_search| {
             let word = |i: u64| links.medium().load(start + i * 8);
             let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
-            N::Keys::separators_ascend(links.access(), &entries).then_some(entries)
+            if to_search && N::Keys::HAS_RECORDS && links.medium().asks_ahead().is_some() {
+                // Names say where the fence keys are: in the leaves.
+                let fences = entries.iter().filter(|&&(name, _)| links.accept(name, name).is_ok());
+                fences.for_each(|&(name, _)| links.medium().hint(name, LINE, Hint::Ahead));
+            }
+            (!to_search || N::Keys::separators_ascend(links.access(), &entries)).then_some(entries)
         })
     }
 

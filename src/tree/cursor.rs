@@ -1,6 +1,7 @@
 //! Where a scan of a transaction is in a range. It merges what it reads in the tree with what the transaction is to
 //! write there, entry by entry: a step takes the time of a search, whatever was read or written before.
 
+use super::ahead::Asker;
 use super::part::{Item, News, TreePart};
 use super::reads::{Known, before};
 use super::{Form, LeafEntries, TreeNode};
@@ -27,6 +28,7 @@ pub(crate) struct Cursor<K: Keys> {
     back: Option<Piece<K>>,
     /// Entries to be returned next from the left, and from the right, where there are no writes.
     ready: [ReadyEntries<K>; 2],
+    asker: Asker,
 }
 
 /// Entries that were looked up at once.
@@ -39,7 +41,8 @@ struct ReadyEntries<K: Keys> {
 impl<K: Keys> Cursor<K> {
     pub(crate) fn new(unread: Option<Interval<K>>) -> Self {
         let ready = || ReadyEntries { items: VecDeque::new(), many: 1 };
-        Self { unread, front: None, back: None, ready: [ready(), ready()] }
+        let asker = Asker::default();
+        Self { unread, front: None, back: None, ready: [ready(), ready()], asker }
     }
 
     /// The next entry, if a step has read it with the one before.
@@ -106,14 +109,14 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
         cursor: &mut Cursor<N::Keys>,
         from_left: bool,
     ) -> Result<CursorStep<N::Keys>, Fault> {
-        let Cursor { unread, front, back, ready: [from_right, ready] } = cursor;
+        let Cursor { unread, front, back, ready: [from_right, ready], asker } = cursor;
         let (near, far) = if from_left { (front, back) } else { (back, front) };
         let (ready, of_far) = if from_left { (ready, from_right) } else { (from_right, ready) };
         if let Some(item) = self.step_in(near, ready, from_left)? {
             return Ok(CursorStep::Item(item));
         }
         if let Some(rest) = unread.take() {
-            *near = self.enter(rest, unread, from_left)?;
+            *near = self.enter(rest, (unread, asker), from_left)?;
             return Ok(CursorStep::More);
         }
         let last = self.step_in(far, ready, from_left)?.or_else(|| of_far.items.pop_back());
@@ -125,7 +128,7 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
     fn enter(
         &mut self,
         mut rest: Interval<N::Keys>,
-        unread: &mut Option<Interval<N::Keys>>,
+        (unread, asker): (&mut Option<Interval<N::Keys>>, &mut Asker),
         from_left: bool,
     ) -> Result<Option<Piece<N::Keys>>, Fault> {
         if self.voids.leave(&mut rest, from_left) {
@@ -155,8 +158,9 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> TreePart<'_, N, M> {
             }
         };
         self.begin();
-        let mut leaf = LeafEntries::default();
+        let mut leaf = LeafEntries { asker: std::mem::take(asker), ..LeafEntries::default() };
         let (behind, seen) = self.tree.read_leaf(gap.clone(), from_left, &mut leaf)?;
+        *asker = leaf.asker;
         let (entries, edges) = (leaf.entries, Arc::new(leaf.bounds.edges));
         self.count(1 + entries.len());
         self.news = News::Read;

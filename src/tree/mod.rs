@@ -1,5 +1,6 @@
 //! The tree: one chain of leaves, an index over it, and one verb per file.
 
+mod ahead;
 mod batch;
 mod bulk;
 mod bytes;

@@ -1,5 +1,6 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
+use super::ahead::WalkAhead;
 use super::describe::mismatch;
 use super::directory::Directory;
 use super::finger::Fingers;
@@ -174,7 +175,10 @@ impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
         let segments = &self.pool.segments;
         let mut used = RecordSet::new(segments, self.root.slot);
         let of = leaves.all().count() as u64;
+        let mut ahead = WalkAhead::new(self.medium());
         for (done, at) in (1..).zip(leaves.all()) {
+            let known = done as usize - 1;
+            ahead.step(self, known, || leaves.listed.iter().skip(known).map(|&(_, at)| at));
             if done % 4096 == 0 || done == of {
                 self.tell_of_records(done, of);
             }

@@ -14,6 +14,7 @@
 //! other threads do, a key that is not where its slot says is damage.
 
 use super::Form;
+use super::ahead::Asker;
 use crate::entry::kind::Kind;
 use crate::entry::raw::Raw;
 use crate::error::{Broken, Fault};
@@ -53,15 +54,24 @@ impl<K: Keys> Bounds<K> {
 pub(crate) struct LeafEntries<K: Keys> {
     pub(super) entries: Vec<Entry>,
     pub(super) bounds: Bounds<K>,
+    /// For a scan that reads one leaf after the other into this.
+    pub(super) asker: Asker,
 }
 
 impl<K: Keys> Default for LeafEntries<K> {
     fn default() -> Self {
-        Self { entries: Vec::new(), bounds: Bounds::default() }
+        Self { entries: Vec::new(), bounds: Bounds::default(), asker: Asker::default() }
     }
 }
 
 impl<K: Keys> LeafEntries<K> {
+    /// For a scan that reads no records.
+    pub(crate) fn without_records() -> Self {
+        let mut entries = Self::default();
+        entries.asker.skips_records = true;
+        entries
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

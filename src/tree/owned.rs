@@ -2,6 +2,7 @@
 //!
 //! They take the entries of a leaf at once, and hold nothing of the pool between two calls: no lock, and no record.
 
+use super::ahead::Asker;
 use super::range::Unread;
 use super::{LeafEntries, PTree, Range, Spot, TreeNode, TreeState};
 use crate::error::Fault;
@@ -27,12 +28,13 @@ pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
     front: VecDeque<T>,
     /// Items read from the right and not yet returned.
     back: VecDeque<T>,
+    asker: Asker,
     item: MakeItem<N, M, T>,
 }
 
 impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
     pub(crate) fn new(tree: Arc<TreeState<N, M>>, unread: Option<Unread<N>>, item: MakeItem<N, M, T>) -> Self {
-        Self { tree, unread, front: VecDeque::new(), back: VecDeque::new(), item }
+        Self { tree, unread, front: VecDeque::new(), back: VecDeque::new(), asker: Asker::default(), item }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -44,7 +46,7 @@ impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
         let tree = &*self.tree;
         // Started before the leaf is read.
         let reading = tree.reading();
-        let mut leaf = LeafEntries::default();
+        let mut leaf = LeafEntries { asker: std::mem::take(&mut self.asker), ..LeafEntries::default() };
         let show = |entry| (self.item)(tree, entry, reading.as_ref());
         let ready = if from_left { &mut self.front } else { &mut self.back };
         match tree.read_leaf(unread, from_left, &mut leaf) {
@@ -54,6 +56,7 @@ impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
             }
             Err(broken) => ready.extend(show(Err(broken.into()))),
         }
+        self.asker = leaf.asker;
     }
 }
 

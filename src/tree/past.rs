@@ -106,7 +106,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         reading: Option<&Reading<'_, M>>,
         read: &mut LeafEntries<N::Keys>,
     ) -> Result<Option<Unread<N>>, Fault> {
-        let LeafEntries { entries, bounds } = read;
+        let LeafEntries { entries, bounds, asker } = read;
         entries.clear();
         if self.born >= instant {
             return Ok(None);
@@ -141,6 +141,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             rest(unread, edges)
         };
         bounds.note(entries);
-        Ok(rest.map_err(|NoLess| no_less(at))?)
+        let rest = rest.map_err(|NoLess| no_less(at))?;
+        asker.pass(self, (at, entries), rest.as_ref(), from_left);
+        Ok(rest)
     }
 }

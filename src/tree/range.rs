@@ -1,5 +1,6 @@
 //! Ranges, forwards and backwards, one leaf at a time.
 
+use super::ahead::Asker;
 use super::directory::Directory;
 use super::order::{Bounds, Spot};
 use super::scratch::Scratch;
@@ -26,6 +27,7 @@ pub struct Range<'t, N: TreeNode, M: Medium> {
     front: Ready<N>,
     /// Entries read from the right and not yet returned.
     back: Ready<N>,
+    asker: Asker,
     /// Why the range ends before its end.
     broken: Option<Broken>,
 }
@@ -141,7 +143,14 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
 
     #[inline]
     pub(crate) fn over(tree: &'t TreeState<N, M>, unread: Option<Unread<N>>) -> Self {
-        Self { tree, unread, ahead: Ahead::default(), front: Ready::default(), back: Ready::default(), broken: None }
+        let (ahead, front, back, asker) = Default::default();
+        Self { tree, unread, ahead, front, back, asker, broken: None }
+    }
+
+    /// These entries, for a caller that reads no record of a value.
+    pub(crate) fn without_values(mut self) -> Self {
+        self.asker.skips_records = !N::Keys::HAS_RECORDS;
+        self
     }
 
     /// Notes why nothing more can be read.
@@ -229,6 +238,8 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
                 // Here the index node ends, so only the leaf itself knows the next one.
                 leaves.prefetch_all(next);
             }
+            let Ready { entries, rest, .. } = &self.front;
+            self.asker.pass(self.tree, (at, &entries.entries()[rest.clone()]), self.unread.as_ref(), true);
             let known = N::Keys::HAS_RECORDS && leaves.accept(next, at).is_ok();
             self.ahead.records = if known { 0..N::SLOTS } else { 0..0 };
             if !expected {
@@ -258,6 +269,10 @@ impl<'t, N: TreeNode, M: Medium> Range<'t, N, M> {
     fn read_back(&mut self, unread: Unread<N>) {
         let to = unread.last();
         let place = Self::read(self.tree, 0, to, &unread, &mut self.back);
+        if let Ok(LeafRead { at, .. }) = place {
+            let Ready { entries, rest, .. } = &self.back;
+            self.asker.pass(self.tree, (at, &entries.entries()[rest.clone()]), Some(&unread), false);
+        }
         self.unread = self.note(place.and_then(|LeafRead { at, .. }| {
             Self::prefetch(self.tree, &self.back);
             unread.up_to(&self.back.bounds.edges).map_err(|NoLess| no_less(at))

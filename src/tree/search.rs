@@ -336,10 +336,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         from_left: bool,
         leaf: &mut LeafEntries<N::Keys>,
     ) -> Result<(Option<Unread<N>>, Seen), Broken> {
-        let LeafEntries { entries, bounds } = leaf;
-        let read = self.read_in_leaf(unread, from_left, entries, &mut bounds.edges)?;
+        let LeafEntries { entries, bounds, asker } = leaf;
+        let (rest, seen) = self.read_in_leaf(unread, from_left, entries, &mut bounds.edges)?;
         bounds.note(entries);
-        Ok(read)
+        asker.pass(self, (seen.at, entries), rest.as_ref(), from_left);
+        Ok((rest, seen))
     }
 
     fn read_in_leaf(

@@ -62,7 +62,22 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 let blocks = all / segments.len();
                 self.sweep(head, &Numbered { places: Places::new(&segments), segments, blocks })
             }
-            None => self.follow(head),
+            None => {
+                self.ask_for_leaves();
+                self.follow(head)
+            }
+        }
+    }
+
+    /// Asks a disk for leaves that will be found one by one, if these are few, or for the first of them.
+    fn ask_for_leaves(&self) {
+        const MOST: u64 = 16 << 20;
+        let (m, segments) = (self.medium(), &self.pool.segments);
+        if m.asks_ahead().is_some() {
+            let leaves = segments.owned(self.root.slot, SegmentKind::Leaf, 0);
+            for segment in leaves.into_iter().take((MOST / segments.size()).max(1) as usize) {
+                m.hint(segments.start(segment), segments.len(segment), Hint::Ahead);
+            }
         }
     }
 
@@ -136,6 +151,10 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(part) = parts.get(place) else { break };
+                if let Some(&ahead) = numbered.segments.get(place + threads) {
+                    let segments = &self.pool.segments;
+                    self.medium().hint(segments.start(ahead), segments.len(ahead), Hint::Ahead);
+                }
                 let (names, nexts) = &mut *part.lock().expect("reading does not panic");
                 self.read_headers(numbered, place, names, nexts);
                 let mut done = done.lock();

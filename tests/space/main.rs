@@ -3,6 +3,7 @@
 
 mod addresses;
 mod again;
+mod cold;
 mod compact;
 mod damage;
 mod limits;

@@ -142,6 +142,25 @@ fn reopening_is_measured() {
     is_empty(dir.path());
 }
 
+#[test]
+fn a_pool_that_is_not_in_memory_is_measured() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().to_str().unwrap();
+    for key in ["u64", "user"] {
+        let args =
+            ["--mix", "cold", "--n", "20000", "--repeat", "1", "--medium", path, "--key", key, "--access", "random"];
+        let row = &objects(run(args.into_iter().chain(["--json"])))[0];
+        has_keys(row, &["access", "file_pages", "get_us", "get_pages", "read_us", "ratio", "goal", "scan_ns"]);
+        for opened in ["open_clean", "open_killed"] {
+            has_keys(&row[opened], &["ms", "pages"]);
+        }
+        assert!(row["get_pages"].as_f64().unwrap() < 4.0, "{row}");
+    }
+    is_empty(dir.path());
+    let error = run(["--mix", "cold", "--medium", "dram"]).fails(2);
+    assert!(error.contains("--mix cold takes a directory on a disk"), "{error}");
+}
+
 /// The keys that are texts, and how many bytes they have.
 const TEXTS: [(&str, u64); 2] = [("user", 23), ("uuid", 36)];
 

@@ -109,7 +109,7 @@ impl<'a, S: InNodes> Edit<'a, S> {
             return Ok(child);
         }
         let source = self.writer.source.as_ref().ok_or(Gone)?;
-        let entries = source(child & !NOT_LOADED, height as u64 - 1).ok_or(Gone)?;
+        let entries = source(child & !NOT_LOADED, height as u64 - 1, true).ok_or(Gone)?;
         if entries[0].0 != low {
             return Err(Gone);
         }
@@ -120,7 +120,9 @@ impl<'a, S: InNodes> Edit<'a, S> {
 
     /// Begins a tree with the root of an image. False if the image is damaged, or there is no memory.
     pub(super) fn restore(&mut self, top: ImageTop, source: ReadNode) -> bool {
-        let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height)) else { return false };
+        let Some(entries) = top.nodes.checked_sub(1).and_then(|root| source(root, top.height, true)) else {
+            return false;
+        };
         if entries[0].0 != 0 || self.root.get().is_some() || self.reserve().is_err() {
             return false;
         }

@@ -26,8 +26,10 @@ pub(crate) struct ImageTop {
     pub(crate) len: u64,
 }
 
-/// Reads a node that is not loaded: returns its entries, given its number and height. `None`: it is damaged.
-pub(crate) type ReadNode = Box<dyn Fn(u64, u64) -> Option<Vec<(u64, u64)>> + Send + Sync>;
+/// Reads a node that is not loaded: returns its entries, given its number and height, and whether it is read to be
+/// searched. `None`: it is damaged. For a search, separators that are not in the node are read, too, and must ascend; a
+/// copy of the image needs none of them.
+pub(crate) type ReadNode = Box<dyn Fn(u64, u64, bool) -> Option<Vec<(u64, u64)>> + Send + Sync>;
 
 fn checksum(number: u64, height: u64, entries: &[(u64, u64)]) -> u64 {
     let words = entries.iter().flat_map(|&(low, child)| [low, child]);
@@ -150,7 +152,7 @@ impl Bottom {
             return None;
         }
         if self.node.as_ref().is_none_or(|&(last, _)| last != node) {
-            self.node = Some((node, (self.source)(node, 0)?));
+            self.node = Some((node, (self.source)(node, 0, true)?));
         }
         self.node.as_ref()?.1.get(number % FILL).copied()
     }

@@ -124,7 +124,7 @@ fn loom_unchecked_split_is_found_wrong() {
 fn loom_floor_against_a_load() {
     let setup = |index: &VolatileIndex| {
         let (words, top) = image_of([0, 20, 30, 40, 50].map(|low| (low, leaf_of(low))).to_vec());
-        let source = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
+        let source = move |node, height, _| top.node((node, height), |i| words[i as usize], |_| true);
         assert!(index.restore(top, Box::new(source)));
     };
     model(setup, |index| post(index, &[15]), 42, &[40]);

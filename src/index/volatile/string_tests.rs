@@ -122,7 +122,7 @@ impl Trial {
         }
         let (words, top) = image_of(pairs);
         self.index = VolatileIndex::with_separators(Strings(Arc::clone(&self.kept)));
-        let node = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
+        let node = move |node, height, _| top.node((node, height), |i| words[i as usize], |_| true);
         assert!(self.index.restore(top, Box::new(node)));
         let mut len = 0;
         assert!(self.index.for_each(|_, _| len += 1) && len == self.model.len());

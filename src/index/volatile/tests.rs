@@ -339,7 +339,7 @@ fn reopened<S: InNodes>(
 ) -> VolatileIndex<S> {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
     let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
-    assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
+    assert!(index.restore(top, Box::new(move |node, height, _| node_of((node, height)).filter(|_| !damaged(node)))));
     index
 }
 

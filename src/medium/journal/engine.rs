@@ -392,8 +392,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.check_name()
     }
 
-    /// Has the thread that makes checkpoints make a larger ring, if there may be one: changes have to wait for room.
-    fn want_larger_ring(&self) {
+    /// Has the job that makes checkpoints make a larger ring, if there may be one.
+    pub(super) fn want_larger_ring(&self) {
         let [always, most] = CELLS;
         let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
         if wanted > self.ring.cells()

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// After so long without a change, what the ring says of the log is written through.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// A ring that fills so often before it is time to sync is too small.
+const FILLS: u32 = 8;
+
 pub(super) struct Keeper {
     period: Arc<Period>,
     syncs: Job,
@@ -47,6 +50,8 @@ impl Period {
 struct Syncs {
     /// When it has synced last.
     last: Instant,
+    /// How often since then it was not the time that had come, but the ring that was filling.
+    fills: u32,
     /// Up to where the log was synced when nothing more had come, and since when.
     quiet: Option<(u64, Instant)>,
 }
@@ -58,6 +63,10 @@ impl Syncs {
         let is_due = due.is_some_and(|due| due <= Instant::now()) && engine.has_more();
         // Errors close the journal, and are reported to every thread that wants to change something.
         if is_due || engine.is_filling() {
+            self.fills = if is_due { 0 } else { self.fills + 1 };
+            if self.fills >= FILLS {
+                engine.want_larger_ring();
+            }
             let _ = engine.sync();
             self.last = Instant::now();
         }
@@ -100,7 +109,7 @@ impl Keeper {
         write_ahead: impl Fn() -> bool + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let period = Arc::new(Period(AtomicU64::new(Period::NEVER)));
-        let syncs = Mutex::new(Syncs { last: Instant::now(), quiet: None });
+        let syncs = Mutex::new(Syncs { last: Instant::now(), fills: 0, quiet: None });
         let (engine_of_sync, of_sync) = (Arc::clone(engine), Arc::clone(&period));
         let syncs = Job::new(move || syncs.lock().tend(&*engine_of_sync, of_sync.get()))?;
         let engine_of_checkpoint = Arc::clone(engine);

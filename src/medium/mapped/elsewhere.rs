@@ -5,9 +5,10 @@ use super::file::LockedFile;
 use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::journal::Marker;
-use crate::medium::{Domain, Medium};
+use crate::medium::{Access, Domain, Medium};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// What keeps the pages mapped.
@@ -83,6 +84,23 @@ impl Mapped {
     pub(super) fn sync_file(&self) -> io::Result<()> {
         self.file.sync_mapped(|| self.map.flush())
     }
+
+    /// There is no portable way to say how a mapping is read.
+    pub(super) fn read_as(&mut self, _access: Access) {}
+
+    /// The system reads ahead as it does by default.
+    pub(super) fn kept_by_a_reader(&self) -> Option<u64> {
+        None
+    }
+
+    /// The system does not tell.
+    pub(super) fn not_in_memory(&self, _at: u64, _len: u64) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    pub(super) fn ask(&self, _at: u64, _len: u64) {}
+
+    pub(super) fn let_go(&self, _at: u64, _len: u64) {}
 
     /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
     pub(crate) fn punch_from(&self, at: u64) -> io::Result<bool> {

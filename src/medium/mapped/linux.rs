@@ -1,6 +1,7 @@
 //! What Linux does with a mapping: it grows, gives space back, and is cut, in pages small and huge. The names are those
 //! of `elsewhere.rs`, in the same order; what only this system needs follows at the end.
 
+use super::advice::Wishes;
 use super::covered::Covered;
 use super::file::{self, LockedFile};
 use super::pages::{self, HUGE_PAGE, MADV_COLLAPSE, MapMode};
@@ -8,7 +9,7 @@ use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::disk_file;
 use crate::medium::journal::{Disk, Marker};
-use crate::medium::{Domain, LINE, Medium};
+use crate::medium::{Access, Domain, LINE, Medium};
 use parking_lot::Mutex;
 use rustix::fs::{SeekFrom, seek};
 use rustix::mm::{Advice, madvise};
@@ -34,12 +35,14 @@ pub(super) struct System {
     pub(super) covered: Covered,
     /// Whether the file is in memory only (tmpfs).
     pub(super) in_memory: bool,
+    /// How it is to be read.
+    pub(super) wishes: Wishes,
 }
 
 impl System {
     pub(super) fn of(file: &LockedFile) -> Self {
         let in_memory = rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC);
-        Self { growing: Mutex::new(()), covered: Covered::default(), in_memory }
+        Self { growing: Mutex::new(()), covered: Covered::default(), in_memory, wishes: Wishes::default() }
     }
 }
 
@@ -114,6 +117,12 @@ impl Mapped {
     /// which pages were written to.
     pub(super) fn sync_file(&self) -> io::Result<()> {
         self.file.sync()
+    }
+
+    /// Has the file read as this says, from now on.
+    pub(super) fn read_as(&mut self, access: Access) {
+        self.system.wishes.access = access;
+        self.advise(self.accessible());
     }
 
     /// Makes a hole of everything from an offset on, which then reads as zeros. False where files cannot have holes.
@@ -222,6 +231,8 @@ impl Mapped {
     /// Maps the whole pages of a range at once, for reading: one fault per page would take longer than the use of the
     /// page. A hint.
     pub(super) fn populate(&self, at: u64, len: u64) {
+        // All of it from the disk at once, where each fault reads one page.
+        self.ask(at, len);
         let pages = at.next_multiple_of(page())..(at + len) / page() * page();
         let _ = self.populate_pages(pages, Advice::LinuxPopulateRead);
     }
@@ -369,6 +380,7 @@ impl Mapped {
         });
         match made {
             Ok(()) => {
+                self.advise(grown);
                 self.publish(grown);
                 Ok(())
             }

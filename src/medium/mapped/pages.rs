@@ -2,6 +2,7 @@
 //! that.
 
 use super::Reach;
+use super::advice::Advised;
 use super::places::AddressPlace;
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
@@ -70,6 +71,8 @@ impl MapMode {
 pub(in crate::medium) struct FileMap {
     start: *mut c_void,
     how: MapMode,
+    /// How the system was told to read it.
+    pub(super) advised: Advised,
     /// Bytes from `start` on that are reserved or mapped, in whole pages.
     reserved: AtomicUsize,
     /// Bytes from `start` on that are mapped, in whole pages.
@@ -105,6 +108,7 @@ impl FileMap {
         let map = Self {
             start,
             how,
+            advised: Advised::default(),
             reserved: reserved.into(),
             mapped: 0.into(),
             set_aside: SetAside::default(),
@@ -133,6 +137,7 @@ impl FileMap {
                 unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, from as u64) }
             };
             map().inspect_err(|_| self.lose(from))?;
+            self.advise_as_before(start, len);
             Ok(())
         })
     }
@@ -284,7 +289,30 @@ impl FileMap {
         // SAFETY: a part of this very mapping, which nobody has a use for.
         let shown = unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) };
         shown.map_err(|error| addresses::refused(error.into()))?;
+        self.advise_as_before(start, len);
         Ok(())
+    }
+
+    /// How the file is mapped.
+    pub(super) fn how(&self) -> MapMode {
+        self.how
+    }
+
+    /// Tells the system how all that is mapped, and all that will be, is read. A hint. One thread at a time.
+    pub(super) fn advise(&self, advice: Advice) {
+        if self.advised.note(advice) {
+            let mapped = self.mapped.load(Ordering::Relaxed);
+            // SAFETY: exactly what is mapped; the advice changes no content.
+            let _ = unsafe { madvise(self.start, mapped, advice) };
+        }
+    }
+
+    /// Tells the system that a part which was mapped just now is read as the rest is.
+    fn advise_as_before(&self, start: *mut c_void, len: usize) {
+        if let Some(advice) = self.advised.given() {
+            // SAFETY: a part of this very mapping; the advice changes no content.
+            let _ = unsafe { madvise(start, len, advice) };
+        }
     }
 
     /// Asks for huge pages in a range, from now on. A hint. File systems on a disk then take the space of a whole huge

@@ -17,6 +17,11 @@ thread_local! {
     pub(super) static PAGE: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 
+thread_local! {
+    /// From which length on files are read page by page for this thread, if not by the memory.
+    pub(super) static SHARE: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
 const REACH: u64 = 64 * MIB;
 const UUID: [u64; 2] = [3, 4];
 
@@ -885,4 +890,114 @@ fn the_addresses_of_a_mapping_are_given_back() {
         assert_eq!(m.facts().len, 64 << 30);
         assert_eq!(m.base.as_ptr().addr() as u64 % HUGE_PAGE, 0);
     }
+}
+
+/// How many pages of a file are in memory, once it was taken out of it; `None` where the system does not do that.
+fn read_by(m: &Mapped, path: &Path, access: impl FnOnce()) -> Option<usize> {
+    const PAGE: u64 = 4096;
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let there = || {
+        ((m.accessible() - m.missing(0, m.accessible()).iter().map(|part| part.end - part.start).sum::<u64>()) / PAGE)
+            as usize
+    };
+    if there() > 0 {
+        eprintln!("skipped: this file system does not let go of its cache");
+        return None;
+    }
+    access();
+    Some(there())
+}
+
+/// Writes to all pages of a file, and lets go of it.
+fn written(scratch: &Scratch, len: u64) {
+    std::fs::write(scratch.path(), vec![1; len as usize]).unwrap();
+}
+
+#[test]
+fn of_a_file_that_is_larger_than_the_share_a_page_is_read() {
+    let scratch = Scratch::new();
+    written(&scratch, 8 * MIB);
+    for (access, share, pages) in
+        [(Access::Auto, 8 * MIB - 1, 1..2), (Access::Random, 64 * MIB, 1..2), (Access::Auto, 8 * MIB, 2..2048)]
+    {
+        for mapping in [Mapping::Write, Mapping::Read, Mapping::Copy] {
+            SHARE.set(Some(share));
+            let m = scratch.again(mapping).with_access(access);
+            SHARE.set(None);
+            assert_eq!(m.asks_ahead().is_some(), pages.end == 2);
+            let Some(read) = read_by(&m, &scratch.path(), || assert_ne!(m.load(5 * MIB), 0)) else { return };
+            assert!(pages.contains(&read), "{read} pages, {access:?}, {share}, {mapping:?}");
+        }
+    }
+    assert_eq!(scratch.again(Mapping::Write).with_access(Access::Sequential).asks_ahead(), None);
+}
+
+#[test]
+fn what_was_asked_for_is_read() {
+    let scratch = Scratch::new();
+    written(&scratch, 8 * MIB);
+    let m = scratch.again(Mapping::Write).with_access(Access::Random);
+    // A thread that asks does not wait.
+    let is_read = |hint| {
+        read_by(&m, &scratch.path(), || {
+            m.hint(5 * MIB + 100, 4096, hint);
+            for _ in 0..1000 {
+                if m.missing(5 * MIB, 8192).is_empty() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        })
+    };
+    let Some(read) = is_read(Hint::Ahead) else { return };
+    assert_eq!(read, 2);
+    // What is read from the first byte to the last comes from the disk at once.
+    drop(m);
+    let m = scratch.again(Mapping::Write).with_access(Access::Random);
+    assert_eq!(read_by(&m, &scratch.path(), || m.hint(4 * MIB, MIB, Hint::InOrder)), Some(256));
+}
+
+/// With the share between the lengths, a file that grows is advised anew, and what is mapped later as the rest.
+#[test]
+fn a_file_that_grows_is_read_page_by_page_once_it_is_larger() {
+    for has_journal in [false, true] {
+        let scratch = Scratch::new();
+        drop(scratch.with(MIB, has_journal));
+        SHARE.set(Some(6 * MIB));
+        let m = scratch.again(Mapping::Write);
+        assert_eq!(m.asks_ahead(), None);
+        m.reserve(5 * MIB, MIB).unwrap();
+        assert_eq!(m.asks_ahead(), None, "{} bytes", m.accessible());
+        m.reserve(7 * MIB, MIB).unwrap();
+        assert_eq!(m.asks_ahead(), Some(3 * MIB));
+        let len = m.accessible();
+        m.reserve(len + 20 * MIB, MIB).unwrap();
+        SHARE.set(None);
+        let start = m.base.as_ptr().addr();
+        let advised = advised_random(start, m.accessible() as usize);
+        assert_eq!(advised, Some(m.accessible() as usize), "{has_journal}");
+    }
+}
+
+#[test]
+fn of_a_file_in_memory_nothing_is_asked_ahead() {
+    let Some(scratch) = Scratch::in_memory() else { return };
+    assert_eq!(scratch.with(8 * MIB, false).with_access(Access::Random).asks_ahead(), None);
+}
+
+/// How many bytes of a range are in mappings that are read in any order, as `/proc/self/smaps` says.
+fn advised_random(start: usize, len: usize) -> Option<usize> {
+    let (mut bytes, mut part) = (0, 0..0);
+    for line in std::fs::read_to_string("/proc/self/smaps").ok()?.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        if let Some((from, to)) = range.filter(|_| !line.contains("Flags:")) {
+            let address = |digits| usize::from_str_radix(digits, 16).unwrap();
+            part = address(from).max(start)..address(to).min(start + len);
+        } else if line.starts_with("VmFlags:") && line.split(' ').any(|flag| flag == "rr") {
+            bytes += part.len();
+        }
+    }
+    Some(bytes)
 }

@@ -102,7 +102,7 @@ fn loom_floor_against_a_load() {
     fn model(write: fn(&FlatIndex), key: u64, may: &'static [u64]) {
         let setup = |index: &FlatIndex| {
             let (words, top) = image_of((0..12).map(|i| (i * 10, leaf_of(i * 10))).collect());
-            let source = move |node, height| top.node((node, height), |i| words[i as usize], |_| true);
+            let source = move |node, height, _| top.node((node, height), |i| words[i as usize], |_| true);
             assert!(index.restore(top, Box::new(source)));
         };
         let new = || FlatIndex::new(12, false).unwrap();

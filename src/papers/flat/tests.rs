@@ -310,7 +310,7 @@ fn ids_lead_down_and_up() {
 fn restored(index: FlatIndex, model: &Model, damaged: fn(u64) -> bool) -> FlatIndex {
     let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
     let node_of = move |node| top.node(node, |i| words[i as usize], |_| true);
-    assert!(index.restore(top, Box::new(move |node, height| node_of((node, height)).filter(|_| !damaged(node)))));
+    assert!(index.restore(top, Box::new(move |node, height, _| node_of((node, height)).filter(|_| !damaged(node)))));
     assert_eq!(index.len(), model.len());
     index
 }
@@ -369,7 +369,7 @@ fn a_restored_index_of_few_parents() {
     }
     let index = FlatIndex::new(16, true).unwrap();
     let (_, top) = image_of(multiples(33).into_iter().collect());
-    assert!(!index.restore(top, Box::new(|_, _| unreachable!("there is no room for it"))));
+    assert!(!index.restore(top, Box::new(|_, _, _| unreachable!("there is no room for it"))));
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn a_damaged_image_is_given_up() {
         let (words, top) = image_of(model.iter().map(|(&low, &leaf)| (low, leaf)).collect());
         fixed().restore(
             top,
-            Box::new(move |node, height| {
+            Box::new(move |node, height, _| {
                 top.node((node, height), |i| words[i as usize], |_| true).filter(|_| !damaged(node))
             }),
         )
@@ -464,7 +464,7 @@ fn a_damaged_image_is_given_up() {
         same(&index, &model);
     }
     let (_, none) = image_of(Vec::new());
-    assert!(!fixed().restore(none, Box::new(|_, _| None)));
+    assert!(!fixed().restore(none, Box::new(|_, _, _| None)));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium, Step};
 use crate::node::{ByteLeaf, Node, record_of};
 use crate::pool::record::RecordSet;
+use crate::tree::ahead::WalkAhead;
 use crate::tree::walk::Leaves;
 use std::collections::HashMap;
 
@@ -26,7 +27,9 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
         let offsets: Vec<u64> = leaves.all().collect();
         let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
         // From right to left: what was seen before is in a leaf to the right.
+        let mut asked = WalkAhead::new(m);
         for (i, &at) in offsets.iter().enumerate().rev() {
+            asked.step(self, offsets.len() - 1 - i, || offsets[..=i].iter().rev().copied());
             if let Some(ahead) = i.checked_sub(AHEAD) {
                 m.hint(offsets[ahead], <ByteLeaf<SLOTS> as Node>::BYTES, Hint::Soon);
             }
