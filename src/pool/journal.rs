@@ -37,7 +37,7 @@ impl Pool {
     /// # let path = dir.path().join("a.pool");
     /// use bristlecone::{Journal, Pool};
     ///
-    /// Pool::options().capacity(64 << 20).open(&path)?.close()?; // without a journal
+    /// Pool::options().journal(Journal::None).open(&path)?.close()?;
     /// Pool::add_journal(&path)?;
     /// let pool = Pool::open(&path)?;
     /// assert_eq!(pool.journal().map(|stat| stat.mode), Some(Journal::default()));
