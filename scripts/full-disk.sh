@@ -137,7 +137,7 @@ mentions() {
 
 # A pool fills the disk.
 fills() {
-    local what="$1 $2" pool=$disk/a.pool journal=()
+    local what="$1 $2" pool=$disk/a.pool journal=(--journal none)
     [[ $2 != journal ]] || journal=(--journal request)
     lines 1 60000 "$value"
     # A journal may find that there is no space when it writes to the pool's file.
@@ -162,7 +162,7 @@ fills() {
 
 # Others fill the disk, then what is in the pool is changed, and more is added. `how`: what is in the system's cache.
 is_filled() {
-    local what="$1 $2, filled by others, cache $3" pool=$disk/a.pool journal=() wanted=1
+    local what="$1 $2, filled by others, cache $3" pool=$disk/a.pool journal=(--journal none) wanted=1
     [[ $2 != journal ]] || journal=(--journal request)
     lines 1 3000 "$value"
     ends "$what: load" 0 load "$pool" "$scratch/lines" "${journal[@]}"
@@ -197,7 +197,7 @@ is_filled() {
 is_promised() {
     local what="$1, on a device that is full" pool=$disk/a.pool
     lines 1 20000 "$value"
-    ends "$what: load" 1 load "$pool" "$scratch/lines" || return 0
+    ends "$what: load" 1 load "$pool" "$scratch/lines" --journal none || return 0
     ends "$what: the next change" 1 put "$pool" 1 new || return 0
     mentions "$what: the next change" "the disk has failed"
     ends "$what: the next one" 1 put "$pool" 1 new || return 0

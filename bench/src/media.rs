@@ -248,7 +248,7 @@ pub(crate) fn open<E: Held>(
         Contestant::BTreeMap => return Ok((E::btreemap(), Instant::now())),
         Contestant::Peer(peer) => return Ok((E::peer(peer, path)?, Instant::now())),
     }
-    let pool = with(options, capacity, None).open(path)?;
+    let pool = capacity.into_iter().fold(options, Options::capacity).open(path)?;
     let pool_open = Instant::now();
     Ok((E::ours(contestant, &pool)?, pool_open))
 }
