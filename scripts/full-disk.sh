@@ -81,7 +81,7 @@ fi
 # Mounts a new file system of this kind, of which little is free: enough for a log, if there is a journal.
 new_disk() {
     local size=128M make=(mkfs.ext4 -q) left=24
-    [[ $2 != journal ]] || left=56
+    [[ $2 != journal ]] || left=40
     case $1 in
         tmpfs) mount -t tmpfs -o size="${left}m" tmpfs "$disk"; return ;;
         ext4-1k) make+=(-b 1024) ;;
