@@ -648,7 +648,7 @@ def _(world):
 
 @case("noproc: journal add and remove")
 def _(world):
-    pool = world.pool().first(options=())
+    pool = world.pool().first(options=("--journal", "none"))
     world.hide_boot()
     done = world.run("journal", "add", pool.path)
     if done.status:
@@ -1156,7 +1156,7 @@ def _(world):
 
 @case("journal add: then the log is lost, or the pool is copied alone")
 def _(world):
-    pool = world.pool().first(options=())
+    pool = world.pool().first(options=("--journal", "none"))
     world.succeeds("journal", "add", pool.path)
     tool("cp", pool.path, f"{world.other}/p.pool")
     pool.known_as(f"{world.other}/p.pool").whole(what="copied alone: ")
@@ -1168,7 +1168,7 @@ def _(world):
 
 @case("journal add: then journal remove without the log")
 def _(world):
-    pool = world.pool().first(options=())
+    pool = world.pool().first(options=("--journal", "none"))
     world.run("journal", "add", pool.path)
     for name in pool.files()[1:]:
         os.remove(name)
