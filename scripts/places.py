@@ -80,8 +80,10 @@ class Log:
         self.end = place
 
     def newest(self):
-        """The frames of the last epoch."""
-        return [frame for frame in self.frames if frame.epoch == self.frames[-1].epoch] if self.frames else []
+        """The frames of the last epoch that no checkpoint has made free."""
+        position = struct.unpack_from("<Q", self.data, self.newer_twin() + 64)[0]
+        last = self.frames[-1].epoch if self.frames else 0
+        return [frame for frame in self.frames if frame.epoch == last and frame.position >= position]
 
     def next(self):
         """The position behind the last frame."""
