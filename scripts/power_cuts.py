@@ -693,8 +693,10 @@ class Harness:
                 why = said.read().decode(errors="replace").strip()
                 if options.verbose:
                     print(f"writer: {writer.returncode}, {recorder.outages[-1]}: {why}", file=sys.stderr, flush=True)
-                # A device that is gone cannot be read, either, and what is mapped is read by the processor.
-                if writer.returncode != REFUSED and (writer.returncode != -signal.SIGBUS or recorder.outages[-1][0] != "gone"):
+                # A device that is gone cannot be read, either, and what is mapped is read by the processor. btrfs gives up after a failed
+                # write, and lets nobody store to a page of a mapping that it has written before.
+                ends_mappings = recorder.outages[-1][0] == "gone" or kind == "btrfs"
+                if writer.returncode != REFUSED and not (writer.returncode == -signal.SIGBUS and ends_mappings):
                     return f"with a device that failed for {recorder.outages[-1][0]}, the writer ended with {writer.returncode}: {why}"
                 recorder.refusals += 1
                 # While the device fails, nothing else is to be had. Afterwards, the first one may have begun before.
