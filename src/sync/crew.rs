@@ -258,8 +258,12 @@ mod tests {
 
     /// A crew of its own, which no other test uses.
     fn crew() -> &'static Crew {
+        // Its threads may end later than the test, so it stays, where a search for leaks finds it.
+        static CREWS: Mutex<Vec<&Crew>> = Mutex::new(Vec::new());
         let (changed, ended) = (Condvar::new(), Condvar::new());
-        Box::leak(Box::new(Crew { process: std::process::id(), state: Mutex::default(), changed, ended }))
+        let crew = Box::leak(Box::new(Crew { process: std::process::id(), state: Mutex::default(), changed, ended }));
+        CREWS.lock().push(crew);
+        crew
     }
 
     fn job(crew: &'static Crew, call: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> Job {
