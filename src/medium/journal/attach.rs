@@ -9,7 +9,7 @@ use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::open::{self, Opening, look};
 use super::shared::{Home, RingFile, SharedFile};
-use super::{Journal, closed, first, head, left_over, shared};
+use super::{Journal, LOG, closed, first, head, left_over, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
@@ -22,9 +22,6 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes of a new log's region. It grows with what checkpoints have to do.
-pub(crate) const LOG: u64 = 256 << 10;
 
 /// The journal of an open pool.
 pub(crate) struct Attached {

@@ -58,7 +58,7 @@ mod threads;
 #[cfg(all(test, not(bristlecone_loom), feature = "crash"))]
 mod trees;
 
-pub(crate) use attach::{Attached, LOG, adopt, create_log, lacks_nothing, remove_log};
+pub(crate) use attach::{Attached, adopt, create_log, lacks_nothing, remove_log};
 pub(crate) use disk::Disk;
 #[cfg(target_os = "linux")]
 pub(crate) use disk::zero;
@@ -70,6 +70,9 @@ pub use left::{OldLog, Recovered, Recovery, RingPlace};
 pub(crate) use marker::{MARKER, Marker};
 
 use std::time::Duration;
+
+/// Bytes of a new log's region. It grows with what checkpoints have to do.
+pub(crate) const LOG: u64 = 256 << 10;
 
 /// When a pool with a journal waits for the disk. See [`Options::journal`](crate::Options::journal).
 ///

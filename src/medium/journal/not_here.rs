@@ -8,9 +8,6 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// Bytes of a new log's region.
-pub(crate) const LOG: u64 = 256 << 10;
-
 /// The journal of an open pool, which there is none.
 pub(crate) enum Attached {}
 
