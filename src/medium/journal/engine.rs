@@ -42,6 +42,8 @@ const UNWATCHED: u64 = 16;
 const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
 /// A ring that grows becomes so many times as large.
 const GROWTH: u64 = 16;
+/// There can be no larger ring, so none is wanted.
+const NO_LARGER: u64 = u64::MAX;
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -396,11 +398,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     pub(super) fn want_larger_ring(&self) {
         let [always, most] = CELLS;
         let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
-        if wanted > self.ring.cells()
-            && self.wanted_cells.swap(wanted, Ordering::Relaxed) < wanted
-            && let Some(wakers) = self.wakers.get()
-        {
-            (wakers.checkpoint)();
+        if wanted > self.ring.cells() && wanted > self.wanted_cells.load(Ordering::Relaxed) {
+            self.wanted_cells.store(wanted, Ordering::Relaxed);
+            if let Some(wakers) = self.wakers.get() {
+                (wakers.checkpoint)();
+            }
         }
     }
 
@@ -411,13 +413,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     pub(super) fn widen_to(&self, cells: u64) -> io::Result<()> {
-        if cells <= self.ring.cells() {
+        if cells <= self.ring.cells() || cells == NO_LARGER {
             return Ok(());
         }
         // Before anybody waits for it.
         let mut larger = self.larger.lock();
         if larger.is_none() {
             *larger = self.ring.memory().another(cells).ok();
+            if larger.is_none() {
+                self.wanted_cells.store(NO_LARGER, Ordering::Relaxed);
+            }
         }
         drop(larger);
         self.lead_until(|| self.larger.lock().is_none(), || self.ring.next(), Replaces::Ring)

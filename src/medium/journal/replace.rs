@@ -5,17 +5,11 @@ use super::engine::{Engine, Holes, Leading, Replaces};
 use super::head;
 use super::header::{Epoch, Seat};
 use super::memory::Memory;
+use super::ring::Cells;
 use super::rule::{Rule, holds};
 use crate::error::Fault;
 use crate::random::random;
-
-/// The ring that is about to take the place of another one.
-enum Another<R> {
-    /// A larger one, for a ring that the next process would find.
-    Larger(R, Seat),
-    /// One for a ring that the next process would not find.
-    ForLost(R, Seat),
-}
+use std::sync::Arc;
 
 impl<F: Disk, R: Memory> Leading<'_, F, R> {
     /// Goes on with another ring if there is a larger one, or if the next process would not find the one that is used.
@@ -25,9 +19,10 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         if replaces == Replaces::Not && holds(Rule::ReplacesAlone) {
             return Ok(());
         }
-        let Some(another) = another(engine) else { return Ok(()) };
-        let is_lost = matches!(another, Another::ForLost(..));
-        let (Another::Larger(memory, seat) | Another::ForLost(memory, seat)) = another;
+        let old = engine.ring.memory();
+        // Then it has no name that the other one could take.
+        let is_lost = old.is_gone();
+        let Some((memory, seat)) = another(engine, &old, is_lost) else { return Ok(()) };
         let shut = engine.shut_ring();
         // What the ring has that nobody finds is on the disk before another one is found.
         if holds(Rule::SyncedBeforeName) {
@@ -41,8 +36,7 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         let begun = head::begin(&memory, &before, life, lead.end.position);
         begun.and_then(|()| head::write_through(&memory)).map_err(replacing())?;
         // Until the other one has its name, the next process may find this one, too.
-        let old = engine.ring.memory();
-        *engine.before.lock() = Some(std::sync::Arc::clone(&old));
+        *engine.before.lock() = Some(Arc::clone(&old));
         engine.ring.replace(memory, life.nonce);
         // A failure that was not noted in this ring is seen here.
         engine.check().map_err(Fault::io("go on"))?;
@@ -59,9 +53,7 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
 }
 
 /// The ring that takes the place of the one that is used, if there is to be one.
-fn another<F: Disk, R: Memory>(engine: &Engine<F, R>) -> Option<Another<R>> {
-    let now = engine.ring.memory();
-    let is_lost = now.is_gone();
+fn another<F: Disk, R: Memory>(engine: &Engine<F, R>, old: &Cells<R>, is_lost: bool) -> Option<(R, Seat)> {
     // Of a pool that is gone itself nobody expects anything.
     if engine.pool.is_gone() {
         return None;
@@ -69,8 +61,7 @@ fn another<F: Disk, R: Memory>(engine: &Engine<F, R>) -> Option<Another<R>> {
     // Nobody makes a larger one meanwhile.
     let mut larger = engine.larger.lock();
     match larger.take() {
-        Some((memory, seat)) if memory.is_nameable() && is_lost => return Some(Another::ForLost(memory, seat)),
-        Some((memory, seat)) if memory.is_nameable() => return Some(Another::Larger(memory, seat)),
+        Some((memory, seat)) if memory.is_nameable() => return Some((memory, seat)),
         // Somebody has removed it, or moved the pool.
         Some((memory, _)) => memory.remove(),
         None => {}
@@ -78,8 +69,8 @@ fn another<F: Disk, R: Memory>(engine: &Engine<F, R>) -> Option<Another<R>> {
     if !is_lost {
         return None;
     }
-    match now.another(engine.ring.cells()) {
-        Ok((memory, seat)) => Some(Another::ForLost(memory, seat)),
+    match old.another(engine.ring.cells()) {
+        Ok(made) => Some(made),
         // Nothing is lost: the process has all of it, and a close puts it into the pool's file.
         Err(error) => {
             engine.has_no_ring(Some(error));
