@@ -33,7 +33,7 @@ fn cut<N: Checkable>(index: IndexKind, values: Values, keys: KeyShape) {
         campaign.keys = keys;
         // An odd part has each kind of history.
         let some: Vec<_> =
-            histories::<N>(index, values).into_iter().step_by(if crate::long() { 1 } else { 7 }).collect();
+            histories::<N>(index, values).into_iter().step_by(if crate::long() { 1 } else { 13 }).collect();
         clean(&campaign.histories::<N>(&some, |_, _| ()));
     }
 }
