@@ -31,7 +31,7 @@ fn cut<N: Checkable>(index: IndexKind, values: Values, keys: KeyShape) {
     for model in [Model::Tso, Model::Weak] {
         let mut campaign = campaign(index, values, model);
         campaign.keys = keys;
-        // An odd part has each kind of history.
+        // A part of them is spread evenly.
         let some: Vec<_> =
             histories::<N>(index, values).into_iter().step_by(if crate::long() { 1 } else { 13 }).collect();
         clean(&campaign.histories::<N>(&some, |_, _| ()));

@@ -76,7 +76,7 @@ fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
             histories.push(format!("{fill}anew kill{} anew", 37 * events));
         }
     }
-    // An odd part has each kind of history.
+    // A part of them is spread evenly.
     let some = histories.iter().step_by(if crate::long() { 1 } else { 5 });
     let histories: Vec<History> = some.map(|text| text.parse().expect("a history")).collect();
     for model in [Model::Tso, Model::Weak] {
