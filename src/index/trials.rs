@@ -62,7 +62,7 @@ pub(crate) use tested_index;
 /// How many cases of a property are tried: at most as many as `PROPTEST_CASES` says.
 pub(crate) fn cases() -> ProptestConfig {
     let all = ProptestConfig::default();
-    ProptestConfig { cases: if long() { all.cases } else { all.cases.min(48) }, ..all }
+    ProptestConfig { cases: if long() { all.cases } else { all.cases.min(24) }, ..all }
 }
 
 /// Without a pattern, but determined by its low.

@@ -70,7 +70,8 @@ fn history(shape: fn(u64) -> Vec<u8>, seed: u64) {
     let mut pool = options().create_on(Any::clone(&medium)).unwrap();
     let mut map = open(&pool);
     let mut model = Model::new();
-    for step in 0..3000 {
+    // Each thousand grows, shrinks and ends in a crash.
+    for step in 0..if crate::long() { 3000 } else { 1000 } {
         let range = if step % 1000 < 500 { 400 } else { 40 };
         let key = shape(numbers.below(range));
         let value = vec![step as u8; numbers.below(if step % 50 == 0 { 3000 } else { 60 }) as usize];

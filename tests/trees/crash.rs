@@ -11,10 +11,15 @@ use bristlecone::{ByteLeaf, IndexKind, OneLine, WordNode};
 /// States per crash point, for kinds with very many states: a record of twenty lines may be torn in a million ways.
 const LIMIT: usize = 500;
 
+/// All of these histories, or a quarter if tests do not run whole.
+fn some_of(all: usize) -> usize {
+    if crate::long() { all } else { all.div_ceil(4) }
+}
+
 fn random<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     let mut campaign = Campaign::new(model);
     campaign.index = index;
-    clean(&campaign.random::<N>(count, 40, |_, _| ()));
+    clean(&campaign.random::<N>(some_of(count), 40, |_, _| ()));
 }
 
 /// Random histories where a crash leaves pairs whole.
@@ -22,7 +27,7 @@ fn random_with_whole_pairs<N: WordNode>(index: IndexKind, model: Model, count: u
     let mut campaign = Campaign::new(model);
     campaign.index = index;
     campaign.whole_pairs = true;
-    clean(&campaign.random::<N>(count, 40, |_, _| ()));
+    clean(&campaign.random::<N>(some_of(count), 40, |_, _| ()));
 }
 
 fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
@@ -30,7 +35,7 @@ fn random_records<N: WordNode>(index: IndexKind, model: Model, count: usize) {
     campaign.index = index;
     campaign.values = Values::Records;
     campaign.limit = LIMIT;
-    clean(&campaign.random::<N>(count, 30, |_, _| ()));
+    clean(&campaign.random::<N>(some_of(count), 30, |_, _| ()));
 }
 
 /// A range is removed from within a leaf, and over several leaves; and each persist step of that is needed.
@@ -71,7 +76,9 @@ fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
             histories.push(format!("{fill}anew kill{} anew", 37 * events));
         }
     }
-    let histories: Vec<History> = histories.iter().map(|text| text.parse().expect("a history")).collect();
+    // A part of them is spread evenly.
+    let some = histories.iter().step_by(if crate::long() { 1 } else { 5 });
+    let histories: Vec<History> = some.map(|text| text.parse().expect("a history")).collect();
     for model in [Model::Tso, Model::Weak] {
         let mut campaign = Campaign::new(model);
         (campaign.index, campaign.values, campaign.limit, campaign.depth) = (index, values, 32, 0);
@@ -83,7 +90,7 @@ fn of_pools<N: Checkable>(slots: u64, index: IndexKind, values: Values) {
 fn random_together<N: Checkable>(model: Model, keys: KeyShape, count: usize) {
     let mut campaign = Campaign::new(model);
     (campaign.keys, campaign.limit) = (keys, LIMIT);
-    clean(&campaign.random::<N>(count, 12, |_, _| ()));
+    clean(&campaign.random::<N>(some_of(count), 12, |_, _| ()));
 }
 
 #[test]

@@ -575,7 +575,7 @@ fn all_of<N: Checkable>(name: &str, values: Values, every: usize, seeds: u64) {
     } else if long() {
         (every, seeds)
     } else {
-        (every * 8, 1)
+        (every * 24, 1)
     };
     let start = std::time::Instant::now();
     let checker = Checker::of::<N>(values, 2, SMALL);
