@@ -76,7 +76,7 @@
 //! also if a crash has left the pool: then it recovers the trees in its own memory. [`Pool::compact`] moves what is
 //! sparse together, so that space goes back, while others go on; [`Pool::shrink`] cuts off the end of the file. No
 //! thread does that by itself. [`Pool::metrics`] and [`Pool::stat`] say how much there is of everything, and
-//! [`Pool::check`] what is damaged.
+//! [`Pool::check`] what is damaged. [`Options::on_event`] is told what happens to a pool, such as a disk that fails.
 //!
 //! # Journals
 //!
@@ -151,6 +151,7 @@
 //! - `serde`: `Postcard<T>`, a value for each type that serde knows.
 //! - `asm-shims`: the instructions of the CPU from assembler files (`src/arch/shims`), not from inline assembler; for
 //!   audits. Needs a C compiler, and is slower by a call each.
+//! - `tracing`: [events](Options::on_event) go to the crate `tracing`, too.
 //! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
 //!
 //! The command line, `bristlecone`, is a crate of its own: `cargo install bristlecone-cli`.
@@ -212,7 +213,9 @@ pub mod iter {
 /// What a pool says about itself: how much there is of everything, and what has happened.
 pub mod stat {
     pub use crate::medium::JournalStat;
-    pub use crate::pool::{Metrics, Snapshots, Stat, TreeInfo, TreeMetrics};
+    pub use crate::medium::event::{Event, EventKind, Severity};
+    pub use crate::pool::{Faults, Metrics, Snapshots, Stat, TreeInfo, TreeMetrics};
+    pub use crate::sync::histogram::Histogram;
 }
 
 /// The examples of docs/own-types.md, as tests.

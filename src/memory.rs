@@ -6,6 +6,7 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod addresses;
+mod faults;
 mod growing;
 mod rows;
 mod slabs;
@@ -15,6 +16,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::atomic::AtomicPtr;
 
+pub(crate) use faults::page_faults;
 pub(crate) use growing::Growing;
 pub(crate) use rows::Rows;
 

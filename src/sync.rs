@@ -15,6 +15,7 @@ pub(crate) mod bias;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub(crate) mod crew;
 pub(crate) mod delay;
+pub(crate) mod histogram;
 #[cfg(not(bristlecone_loom))]
 mod parking;
 pub(crate) mod shards;

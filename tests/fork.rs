@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
 /// pool's file alone.
@@ -212,13 +214,25 @@ fn forks_with_handles() {
 #[test]
 #[ignore = "a part of a test"]
 fn forks_before_it_reads() {
-    let pool = Pool::open(pool_of_this_part()).unwrap();
+    let told = Arc::new(AtomicUsize::new(0));
+    let in_function = Arc::clone(&told);
+    let options = plain().on_event(move |_| _ = in_function.fetch_add(1, Ordering::SeqCst));
+    let pool = options.create(false).open(pool_of_this_part()).unwrap();
     assert!(!pool.stat().was_clean);
     let tree: PTree = pool.tree("tree").unwrap();
+    // That pool and tree were recovered was told, and the thread that did so is gone. One waits for this one.
+    while told.load(Ordering::SeqCst) < 2 || std::fs::read_dir("/proc/self/task").unwrap().count() > 2 {}
+    let handles = (tree, pool);
+    let (tree, _) = &handles;
     in_child(|| {
         // The first read of a leaf finishes what a crash interrupted in it.
         assert_eq!(tree.get(7), None);
         refused(tree.fault().map_or(Ok(()), Err));
+        // All handles. That the parent's pool is closed is not told, by no thread.
+        // SAFETY: the child ends without using the originals again.
+        drop(unsafe { std::ptr::read(&raw const handles) });
+        assert_eq!(told.load(Ordering::SeqCst), 2);
+        assert_eq!(std::fs::read_dir("/proc/self/task").unwrap().count(), 1);
     });
     assert_eq!(tree.get(7), Some(7));
     assert!(tree.fault().is_none());

@@ -38,6 +38,10 @@ macro_rules! without_file {
             false
         }
 
+        fn vitals(&self) -> Option<::std::sync::Arc<$crate::medium::vitals::Vitals>> {
+            None
+        }
+
         fn journal_stat(&self) -> Option<$crate::stat::JournalStat> {
             None
         }

@@ -1,6 +1,7 @@
 //! A medium over another one, or over one of two.
 
 use super::sealed::Sealed;
+use super::vitals::Vitals;
 use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step};
 use core::sync::atomic::AtomicU64;
 use std::io;
@@ -29,6 +30,7 @@ macro_rules! passed_on {
             fn acknowledge() -> io::Result<()>;
             fn settle() -> io::Result<()>;
             fn journal_stat() -> Option<JournalStat>;
+            fn vitals() -> Option<Arc<Vitals>>;
             fn reserve(at: u64, len: u64) -> io::Result<()>;
             fn reserved_to(at: u64) -> u64;
             fn release(at: u64, len: u64) -> io::Result<()>;

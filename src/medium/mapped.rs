@@ -456,6 +456,10 @@ impl Medium for Mapped {
         self.journal()
     }
 
+    fn vitals(&self) -> Option<std::sync::Arc<super::vitals::Vitals>> {
+        self.journal.as_ref().map(|journal| journal.vitals())
+    }
+
     fn settle(&self) -> io::Result<()> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.settle())
     }

@@ -18,6 +18,8 @@ mod costs;
 mod counted;
 mod disk_file;
 mod dram;
+pub(crate) mod event;
+mod herald;
 mod journal;
 mod layer;
 #[cfg(target_os = "linux")]
@@ -29,6 +31,7 @@ mod process;
 mod sim;
 mod slowed;
 mod view;
+pub(crate) mod vitals;
 
 pub use crate::step::Step;
 pub use access::Access;
@@ -38,6 +41,7 @@ pub use counted::{Counted, Counter, Counts};
 pub use dram::Dram;
 #[cfg(all(test, bristlecone_loom))]
 pub(crate) use dram::{without_file, without_journal};
+pub(crate) use herald::Listener;
 pub use journal::{Journal, JournalStat, OldLog, Recovered, Recovery, RingPlace};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 #[doc(hidden)]
@@ -56,6 +60,8 @@ pub use view::View;
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use vitals::Vitals;
 
 /// Keeps [`Medium`] to the media of this crate, and to layers over them.
 pub(crate) mod sealed {
@@ -258,6 +264,10 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     /// Numbers about the journal, if the medium has one. See [`Pool::journal`](crate::Pool::journal).
     #[doc(hidden)]
     fn journal_stat(&self) -> Option<JournalStat>;
+
+    /// How its journal is doing, if the medium has one.
+    #[doc(hidden)]
+    fn vitals(&self) -> Option<Arc<Vitals>>;
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
     /// opened without further work.

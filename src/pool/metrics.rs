@@ -1,7 +1,9 @@
 //! What an open pool does and takes, in numbers that cost little.
 
 use crate::medium::Medium;
+use crate::memory::page_faults;
 use crate::pool::Pool;
+use crate::sync::histogram::Histogram;
 
 /// Numbers about an open pool and its open trees. See [`Pool::metrics`].
 ///
@@ -27,8 +29,34 @@ pub struct Metrics {
     /// Bytes of `used` in which nothing can lie: what is behind the last whole block of each segment of nodes or
     /// records, of all trees, open or not. (The rest of a block that a record does not fill is not counted.)
     pub wasted: u64,
+    /// How long threads waited until their changes would survive the machine: in [`Pool::sync`], and with
+    /// [`Journal::Each`](crate::Journal::Each) in every change and every transaction. Where there was nothing to wait
+    /// for, nothing is recorded.
+    pub commits: Histogram,
+    /// How long each sync took: `fdatasync` of the log, whichever thread waits for it, and without a journal of the
+    /// pool's file. As [`JournalStat::syncs`](crate::stat::JournalStat::syncs).
+    pub syncs: Histogram,
+    /// How long each checkpoint took: to apply the log to the pool's file, and to sync that. As
+    /// [`JournalStat::checkpoints`](crate::stat::JournalStat::checkpoints).
+    pub checkpoints: Histogram,
+    /// How long changes waited because the ring was full. As [`JournalStat::waits`](crate::stat::JournalStat::waits).
+    pub waits: Histogram,
+    /// Page faults of the whole process, where the system tells.
+    pub faults: Option<Faults>,
     /// The trees that are open, by name.
     pub trees: Vec<TreeMetrics>,
+}
+
+/// Page faults since the process began. They are those of all its pools and of everything else that it does: the system
+/// counts them for a thread and for a process, and for no mapping. See [`Pool::metrics`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Faults {
+    /// For which a disk was waited for. In a process that does little else with files, that are pages of pools which
+    /// are not in memory.
+    pub major: u64,
+    /// For which none was.
+    pub minor: u64,
 }
 
 /// Numbers about an open tree. See [`Pool::metrics`].
@@ -131,11 +159,17 @@ impl<M: Medium> Pool<M> {
         let reusable = measured.iter().map(|of| of.reusable).sum();
         let mut trees: Vec<TreeMetrics> = measured.into_iter().map(|of| of.tree).collect();
         trees.sort_by(|one, other| one.name.cmp(&other.name));
+        let [commits, syncs, checkpoints, waits] = state.vitals.times();
         Metrics {
             used: state.segments.in_use(),
             free: state.segments.available(),
             reusable,
             wasted: state.segments.slack(),
+            commits,
+            syncs,
+            checkpoints,
+            waits,
+            faults: page_faults().map(|[major, minor]| Faults { major, minor }),
             trees,
         }
     }

@@ -1,9 +1,11 @@
 //! Options for creating and opening pools.
 
 use crate::error::{ErrorKind, Fault, Result};
+use crate::medium::event::{Event, EventKind};
+use crate::medium::vitals::Slow;
 use crate::medium::{
-    self, Access, Domain, Journal, LINE, Mapped, Mapping, Medium, OldLog, Reach, Recovery, RingPlace, Step, Wanted,
-    lines,
+    self, Access, Domain, Journal, LINE, Listener, Mapped, Mapping, Medium, OldLog, Reach, Recovered, Recovery,
+    RingPlace, Step, Wanted, lines,
 };
 use crate::pool::format::{BIRTH, HEADER, PoolGeometry, Superblock};
 use crate::pool::progress::{Progress, Watch};
@@ -13,6 +15,7 @@ use crate::pool::{Pool, PoolState, journal, lists};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Options for creating and opening pools.
 ///
@@ -43,6 +46,8 @@ pub struct Options {
     log: u64,
     snapshot_memory: u64,
     watch: Option<Watch>,
+    listener: Option<Listener>,
+    slow: Slow,
 }
 
 impl Default for Options {
@@ -59,6 +64,8 @@ impl Default for Options {
             log: medium::LOG,
             snapshot_memory: 1 << 30,
             watch: None,
+            listener: None,
+            slow: Slow::default(),
         }
     }
 }
@@ -303,6 +310,79 @@ impl Options {
         self
     }
 
+    /// Calls `listener` with what happens to the pool that operators want to know: an [`Event`](crate::stat::Event). By
+    /// default, nobody is told. With the feature `tracing`, events of every pool go to the crate `tracing`, too, with
+    /// the target `bristlecone`.
+    ///
+    /// `listener` is called on a thread of its own, one event after the other in the order in which they happened, as
+    /// soon as it has returned from the one before. No lock is held, and no thread of the pool waits for it. So it may
+    /// wait, call this pool and others, and drop and close handles, also the last one. If it panics, that event counts
+    /// as told, and the next one is told all the same. If it is so slow that a thousand events wait, the next ones are
+    /// counted and not told ([`EventKind::Missed`](crate::stat::EventKind::Missed)).
+    ///
+    /// The last event is [`EventKind::Closed`](crate::stat::EventKind::Closed), and then `listener` is dropped, if the
+    /// options are gone, too. What was not told when the process ends is never told: a program that wants all of it
+    /// waits until `listener` is dropped, as below. A handle in `listener` keeps its pool open. If the options open
+    /// several pools, `listener` may be called for these at the same time. A forked child is told nothing.
+    ///
+    /// # Complexity
+    ///
+    /// Nothing where nothing is waited for. An event costs some allocations, and a thread if none is running.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("a.pool");
+    /// use bristlecone::Pool;
+    /// use bristlecone::stat::Severity;
+    ///
+    /// let (sender, events) = std::sync::mpsc::channel();
+    /// let pool = Pool::options().on_event(move |event| drop(sender.send(event.clone()))).open(&path)?;
+    /// let log = std::thread::spawn(move || {
+    ///     for event in events {
+    ///         let mark = if event.kind.severity() == Severity::Error { "!" } else { "" };
+    ///         println!("{mark}{} {event}", event.kind.name()); // closed a.pool: closed in 3.1ms
+    ///     }
+    /// });
+    /// pool.tree("t")?.insert(1, 2)?;
+    /// pool.close()?;
+    /// log.join().unwrap(); // the sender is gone, so everything was told
+    /// # Ok::<(), bristlecone::Error>(())
+    /// ```
+    pub fn on_event(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Listener::new(listener));
+        self
+    }
+
+    /// From where on a sync, and a checkpoint, is slow, which is an [event](Self::on_event). Default: 100 ms, and 1 s.
+    /// Changes that wait for room in the ring are told if they have waited as long as a slow sync together.
+    ///
+    /// Each kind is told at most once in ten seconds, with how often it has happened since it was told last. All are
+    /// counted in [`Pool::metrics`].
+    pub fn slow(mut self, sync: Duration, checkpoint: Duration) -> Self {
+        self.slow = Slow { sync, checkpoint };
+        self
+    }
+
+    /// From now on, the pool's events are told, first of what the open has found, which began then.
+    pub(crate) fn watched<M: Medium>(&self, pool: Pool<M>, began: Instant) -> Pool<M> {
+        let (state, stat) = (&pool.state, pool.state.medium.journal_stat());
+        let mut found = Vec::new();
+        if !state.is_looked_at() {
+            let journal = stat.map(|stat| stat.recovered);
+            let Recovered { damaged_twin, old_log, .. } = journal.unwrap_or_default();
+            if !(state.was_clean && state.medium.facts().was_settled) {
+                found.push(EventKind::Recovered { took: began.elapsed(), journal });
+            }
+            found.extend(state.found_damaged.map(|at| EventKind::TwinMended { at, of_log: false }));
+            found.extend(damaged_twin.map(|at| EventKind::TwinMended { at, of_log: true }));
+            found.extend(old_log.map(|done| EventKind::OldLog { done }));
+        }
+        state.vitals.open(state.medium.facts().name, self.listener.as_ref(), self.slow, found);
+        pool
+    }
+
     fn geometry(&self) -> Result<PoolGeometry, Fault> {
         let geometry = PoolGeometry { segment: self.segment, capacity: self.capacity.unwrap_or(PoolGeometry::MOST) };
         geometry.check()?;
@@ -358,8 +438,8 @@ impl Options {
     /// A pool whose creation was cut by a crash is created anew by the next open. At any other time, one of the
     /// superblock's twins is valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool<Mapped>> {
-        let path = path.as_ref();
-        self.open_or_create(path).map_err(|fault| fault.of_file(path))
+        let (path, began) = (path.as_ref(), Instant::now());
+        self.open_or_create(path).map(|pool| self.watched(pool, began)).map_err(|fault| fault.of_file(path))
     }
 
     fn open_or_create(&self, path: &Path) -> Result<Pool<Mapped>, Fault> {
@@ -519,8 +599,8 @@ impl Options {
     ///
     /// As [`open`](Self::open), except for what concerns files.
     pub fn open_on<M: Medium>(&self, medium: M) -> Result<Pool<M>> {
-        let name = medium.facts().name.to_owned();
-        self.existing(medium).map_err(|fault| fault.in_pool(name))
+        let (name, began) = (medium.facts().name.to_owned(), Instant::now());
+        self.existing(medium).map(|pool| self.watched(pool, began)).map_err(|fault| fault.in_pool(name))
     }
 
     fn existing<M: Medium>(&self, mut medium: M) -> Result<Pool<M>, Fault> {
@@ -551,7 +631,8 @@ impl Options {
             // Only a file has one.
             return Err(Fault::from(ErrorKind::JournalThere { has: false }).in_pool(name));
         }
-        self.create_in(medium, false).map_err(|fault| fault.in_pool(name))
+        let began = Instant::now();
+        self.create_in(medium, false).map(|pool| self.watched(pool, began)).map_err(|fault| fault.in_pool(name))
     }
 
     /// Creates a pool on a medium; `fresh` says that it holds nothing but zeros behind its first word.

@@ -11,10 +11,12 @@ use super::progress::Watch;
 use super::roots::Root;
 use super::segments::{self, SegmentKind, Segments};
 use crate::error::{Error, ErrorKind, Fault, Result};
+use crate::medium::vitals::VitalsOfPool;
 use crate::medium::{Domain, Medium, Step};
 use crate::sync::{Mutex, RwLock};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Everything about an open pool.
 pub(crate) struct PoolState<M: Medium> {
@@ -43,6 +45,8 @@ pub(crate) struct PoolState<M: Medium> {
     /// The callback that reports the progress of opening a tree.
     pub(crate) watch: Option<Watch>,
     pub(crate) medium: M,
+    /// Declared last: that the pool is closed is told when nothing else of it is left.
+    pub(crate) vitals: VitalsOfPool,
 }
 
 impl<M: Medium> PoolState<M> {
@@ -59,6 +63,7 @@ impl<M: Medium> PoolState<M> {
         // A new pool has none yet.
         let found_damaged = if superblock.boots() == 0 { None } else { Superblock::unreadable_twin(&medium) };
         let segments = Segments::open(&medium, geometry)?;
+        let vitals = VitalsOfPool(medium.vitals().unwrap_or_default());
         Ok(Self {
             superblock: Mutex::new((superblock, twin)),
             segments,
@@ -74,6 +79,7 @@ impl<M: Medium> PoolState<M> {
             sync,
             watch,
             medium,
+            vitals,
         })
     }
 
@@ -163,15 +169,21 @@ impl<M: Medium> PoolState<M> {
         self.owned()?;
         match self.medium.facts().domain {
             Domain::Journal => self.medium.sync().map_err(journal_failed),
-            _ => self.synced(),
+            _ => self.vitals.committed(|| self.synced()),
         }
     }
 
     /// Syncs the medium. If that fails, the next process must know, because the system does not say it again: what was
     /// not written is in the cache, as if it were, until the system needs the memory.
     fn synced(&self) -> Result<(), Fault> {
-        self.medium.sync().map_err(|error| {
+        let began = Instant::now();
+        let synced = self.medium.sync();
+        if self.loses_the_machine() && synced.is_ok() {
+            self.vitals.synced(began.elapsed());
+        }
+        synced.map_err(|error| {
             if self.loses_the_machine() {
+                self.vitals.failed(&error);
                 self.update(Superblock::fail);
                 // This fails again; but as far as the disk works, it has what the superblock says.
                 let _ = self.medium.sync();
@@ -215,6 +227,13 @@ impl<M: Medium> PoolState<M> {
             return Ok(());
         }
         self.owned()?;
+        let began = Instant::now();
+        let closed = self.close_in_order();
+        self.vitals.closing(began.elapsed(), closed.as_ref().err().map(|fault| fault.kind().to_string()));
+        closed
+    }
+
+    fn close_in_order(&self) -> Result<(), Fault> {
         let synced = self.sync && self.loses_the_machine();
         if synced {
             // Crash of the machine, until here: the pool names the boot that ended. After it, the pool is whole and

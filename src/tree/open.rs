@@ -10,6 +10,7 @@ use super::{TreeNode, TreeState, checks};
 use crate::chain::Chain;
 use crate::entry::kind::{Kinds, is_record};
 use crate::error::{ErrorKind, Fault};
+use crate::medium::event::EventKind;
 use crate::medium::{Medium, Step};
 use crate::node::Keys;
 use crate::node::{IndexKind, Words};
@@ -21,6 +22,7 @@ use crate::pool::{PoolState, segments};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Opens or creates the tree with this name. `kinds` are what its keys and its values encode.
@@ -141,7 +143,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     ///
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
     fn walk(&self, head: u64) -> Result<(), Fault> {
-        let m = self.medium();
+        let (m, began) = (self.medium(), Instant::now());
         let leaves = self.find_leaves(head)?;
         for blocks in self.leaves.blocks() {
             blocks.recover_except(&self.pool.segments, leaves.all());
@@ -165,6 +167,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         // Only now does no durable word name a block that is free.
         self.release_unused();
+        let (tree, leaves) = (self.name.lock().clone(), leaves.all().count() as u64);
+        self.pool.vitals.tell(EventKind::TreeRecovered { tree, leaves, took: began.elapsed() });
         Ok(())
     }
 }

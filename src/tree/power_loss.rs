@@ -15,6 +15,7 @@ use crate::pool::format::Superblock;
 use crate::pool::{Options, Pool, zero_from};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Options {
     /// Opens a pool that [`open`](Self::open) refuses with [`ErrorKind::PowerLoss`] or [`ErrorKind::DiskFailed`], if
@@ -110,6 +111,7 @@ impl Options {
         if self.read_only || medium.facts().read_only {
             return Err(Fault::read_only());
         }
+        let began = Instant::now();
         let (superblock, twin) = Superblock::read(&medium)?;
         superblock.check(&medium, false)?;
         let pool = Pool { state: Arc::new(self.state(medium, (superblock, twin))?) };
@@ -124,6 +126,6 @@ impl Options {
         let mut state = Arc::into_inner(pool.state).expect("nobody else has a handle");
         state.distrust(clear)?;
         state.mark_in_use()?;
-        Ok((Pool { state: Arc::new(state) }, report))
+        Ok((self.watched(Pool { state: Arc::new(state) }, began), report))
     }
 }

@@ -5,3 +5,5 @@
 mod assembly;
 mod examples;
 mod steps;
+#[cfg(feature = "tracing")]
+mod traced;

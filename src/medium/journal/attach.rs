@@ -13,6 +13,7 @@ use super::{Journal, LOG, closed, first, head, left_over, shared};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::process::Process;
+use crate::medium::vitals::Vitals;
 use crate::random::random;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -172,7 +173,7 @@ impl Attached {
     /// What was flushed survives what the mode promises when this returns.
     #[inline]
     pub(crate) fn acknowledge(&self) -> io::Result<()> {
-        if self.mode == Journal::Each { self.engine.sync() } else { self.engine.check_acknowledged() }
+        if self.mode == Journal::Each { self.engine.commit() } else { self.engine.check_acknowledged() }
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
@@ -222,6 +223,10 @@ impl Attached {
     pub(crate) fn set_mode(&mut self, mode: Journal) {
         self.keeper.iter().for_each(|keeper| keeper.set_mode(mode));
         self.mode = mode;
+    }
+
+    pub(crate) fn vitals(&self) -> Arc<Vitals> {
+        Arc::clone(&self.engine.vitals)
     }
 
     /// Numbers about the journal; `None` in a forked child, which has none.

@@ -15,11 +15,14 @@ use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
 use crate::medium::disk_file::{Failed, is_room_missing};
+use crate::medium::event::EventKind;
+use crate::medium::vitals::Vitals;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
@@ -95,6 +98,8 @@ pub(crate) struct Engine<F, R> {
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
     counts: JournalCounts,
+    /// How long all this takes, and what is told of it.
+    pub(super) vitals: Arc<Vitals>,
     wakers: OnceLock<Wakers>,
 }
 
@@ -152,11 +157,8 @@ struct Failure {
 /// Numbers since the pool was opened.
 #[derive(Default)]
 struct JournalCounts {
-    syncs: AtomicU64,
     log: AtomicU64,
     pool: AtomicU64,
-    checkpoints: AtomicU64,
-    waits: AtomicU64,
     rings: AtomicU64,
 }
 
@@ -236,6 +238,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             wakers: OnceLock::new(),
             gate: AtomicU64::new(0),
             counts: JournalCounts::default(),
+            vitals: Arc::default(),
             sequence: AtomicU64::new(header.sequence),
             vouched: AtomicU64::new(end.position),
             vouching: AtomicU64::new(0),
@@ -366,7 +369,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[cold]
     #[inline(never)]
     fn fill_later(&self, position: u64, entry: LogEntry, load: &impl Fn(u64) -> u64) {
-        self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
         self.want_larger_ring();
         // The threads that own the positions up to here wait for nothing but room, or for nothing.
         let goal = (position + 1).saturating_sub(self.ring.cells());
@@ -376,6 +379,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if has_room || self.ring.has_room(position) {
             self.ring.fill(position, entry, load);
         }
+        self.vitals.waited(began.elapsed());
     }
 
     /// Waits until a change may begin. The caller has locked nothing.
@@ -387,10 +391,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[cold]
     #[inline(never)]
     fn make_way(&self) -> io::Result<()> {
-        self.counts.waits.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
         self.want_larger_ring();
         self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
         self.look_for_room();
+        self.vitals.waited(began.elapsed());
         self.check_name()
     }
 
@@ -447,15 +452,22 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.write_out(Replaces::Ring).and_then(|()| self.check_name())
     }
 
-    /// As [`sync`](Self::sync). If there is nothing to write, this looks all the same whether the next process would
-    /// find the log and the ring.
+    /// As [`sync`](Self::sync), for a caller that is told then that its changes survive the machine.
+    #[inline]
+    pub(crate) fn commit(&self) -> io::Result<()> {
+        let has_more = self.ring.synced() < self.ring.next();
+        if has_more { self.vitals.committed(|| self.sync()) } else { self.sync() }
+    }
+
+    /// As [`commit`](Self::commit). If there is nothing to write, this looks all the same whether the next process
+    /// would find the log and the ring.
     pub(crate) fn sync_and_look(&self) -> io::Result<()> {
         let is_known = self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG) != 0;
         if !is_known && (self.log.is_gone() || self.ring.memory().is_gone()) && !self.pool.is_gone() {
             let has_led = Cell::new(false);
             self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)?;
         }
-        self.sync()
+        self.commit()
     }
 
     /// Waits until everything that was flushed is on the disk.
@@ -525,12 +537,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Notes that there is no ring that the next process would find, and why; or that there is one.
     pub(super) fn has_no_ring(&self, why: Option<io::Error>) {
-        let is_there = why.is_none();
+        let error = why.as_ref().map(io::Error::to_string);
         *self.no_ring.lock() = why;
-        if is_there {
-            self.gate.fetch_and(!NO_RING, Ordering::AcqRel);
-        } else {
-            self.gate.fetch_or(NO_RING, Ordering::AcqRel);
+        match error {
+            None => _ = self.gate.fetch_and(!NO_RING, Ordering::AcqRel),
+            Some(error) if self.gate.fetch_or(NO_RING, Ordering::AcqRel) & NO_RING == 0 => {
+                self.vitals.tell(EventKind::RingLost { error });
+            }
+            Some(_) => {}
         }
     }
 
@@ -641,6 +655,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if holds(Rule::Closed) && self.failure.set(failure).is_ok() {
             self.gate.fetch_or(FAILED, Ordering::Release);
             self.ring.close();
+            self.failure.get().into_iter().for_each(|failure| self.vitals.failed(failure.error()));
         }
         // Another ring may have taken the place of that one meanwhile. From here on, a leader that replaces the ring
         // sees the failure.
@@ -689,6 +704,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if known.start == end {
             return Ok(Done::default());
         }
+        let began = Instant::now();
         // The marker first: what it says may be too much, and never too little.
         applied.marker.applied = end.position;
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
@@ -711,7 +727,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
         self.set_header(|header| (header.start, header.number) = (end, header.number + 1))?;
         self.start.store(end.at, Ordering::Release);
-        self.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.vitals.checkpointed(began.elapsed());
         self.counts.pool.fetch_add(written, Ordering::Relaxed);
         Ok(Done { region: known.region.len, part: end.at - from.at, written })
     }
@@ -813,7 +829,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let synced = self.log.sync().map_err(Fault::io("sync the log"));
         // Nobody would find what it has; unless the pool itself is gone: then nobody looks for anything.
         if self.log.is_gone() && !self.pool.is_gone() {
-            self.gate.fetch_or(NO_LOG, Ordering::AcqRel);
+            let is_told = self.gate.fetch_or(NO_LOG, Ordering::AcqRel) & NO_LOG != 0;
+            (!is_told).then(|| self.vitals.tell(EventKind::LogLost));
         }
         if !holds(Rule::NotedAlone) {
             drop(alone);
@@ -824,23 +841,28 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         synced.inspect_err(|fault| self.note(fault))
     }
 
+    pub(super) fn ring_bytes(&self) -> u64 {
+        super::memory::words(self.ring.cells()) as u64 * 8
+    }
+
     /// Numbers about the journal.
     pub(crate) fn stat(&self) -> JournalStat {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (entries, log) = (self.ring.next(), self.header.lock().region.len);
+        let [syncs, checkpoints, waits] = self.vitals.counts();
         JournalStat {
             // Its owner knows.
             mode: Journal::default(),
             log,
             used: self.durable.lock().at - count(&self.start),
-            ring: super::memory::words(self.ring.cells()) as u64 * 8,
+            ring: self.ring_bytes(),
             pending: entries - self.ring.synced().min(entries),
             entries,
-            syncs: count(&self.counts.syncs),
+            syncs,
             log_written: count(&self.counts.log),
             pool_written: count(&self.counts.pool),
-            checkpoints: count(&self.counts.checkpoints),
-            waits: count(&self.counts.waits),
+            checkpoints,
+            waits,
             rings: count(&self.counts.rings),
             recovered: Recovered::default(),
         }
@@ -935,6 +957,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         if let Some(region) = grown.filter(|_| wanted > lead.region.len) {
             // Not before it is on the disk: until then, another part of the log may be where frames will be.
             engine.set_header(|header| header.region = region)?;
+            engine.vitals.tell(EventKind::LogGrew { from: lead.region.len, to: region.len });
             lead.region = region;
         }
         Ok(())
@@ -973,8 +996,9 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         if !holds(Rule::NotedLast) {
             engine.ring.note(lead.header.salt, OnDisk { synced: end.position, ..engine.on_disk() });
         }
+        let began = Instant::now();
         engine.sync_log()?;
-        engine.counts.syncs.fetch_add(1, Ordering::Relaxed);
+        engine.vitals.synced(began.elapsed());
         let mut durable = engine.durable.lock();
         *durable = end;
         // Not before: a cell is filled again only when what it had is on the disk (J4).

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::ring::Cells;
 use super::rule::{Rule, holds};
 use crate::error::Fault;
+use crate::medium::event::EventKind;
 use crate::random::random;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         // Then it has no name that the other one could take.
         let is_lost = old.is_gone();
         let Some((memory, seat)) = another(engine, &old, is_lost) else { return Ok(()) };
+        let from = engine.ring_bytes();
         let shut = engine.shut_ring();
         // What the ring has that nobody finds is on the disk before another one is found.
         if holds(Rule::SyncedBeforeName) {
@@ -47,6 +49,7 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         lead.header = *engine.header.lock();
         engine.has_no_ring(None);
         engine.open_ring();
+        engine.vitals.tell(EventKind::RingReplaced { from, to: engine.ring_bytes(), was_lost: is_lost });
         old.remove();
         Ok(())
     }

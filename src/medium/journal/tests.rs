@@ -12,9 +12,12 @@ use super::sim::{Fate, SimDisk, SimMemory};
 use super::{Journal, closed};
 use crate::effort::long;
 use crate::error::ErrorKind;
+use crate::medium::herald::Listener;
+use crate::medium::vitals::Slow;
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 const UUID: [u64; 2] = [7, 8];
 const LEN: u64 = 3 * 4096 + 512;
@@ -463,6 +466,10 @@ fn on_broken_disks(number: u64) -> (bool, u64, u64) {
     alone();
     let mut world = World::new(1);
     let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.in_pool("it")));
+    let (sender, events) = channel();
+    let listener = Listener::new(move |event| sender.send(event.kind.name()).unwrap());
+    engine.vitals.open("it", Some(&listener), Slow::default(), Vec::new());
+    drop(listener);
     let before = world.fate.done.load(Ordering::Relaxed);
     world.fate.failing.store(if number > 0 { before + number } else { 0 }, Ordering::Relaxed);
     for round in 0..4 {
@@ -478,7 +485,10 @@ fn on_broken_disks(number: u64) -> (bool, u64, u64) {
     }
     let settled = engine.settle();
     assert_eq!(settled.is_err(), engine.is_failed(), "an error that is not remembered");
-    (engine.is_failed(), world.fate.done.load(Ordering::Relaxed) - before, world.log.bytes().len() as u64)
+    let is_failed = engine.is_failed();
+    drop(engine);
+    assert_eq!(events.iter().filter(|&name| name == "disk_failed").count(), usize::from(is_failed));
+    (is_failed, world.fate.done.load(Ordering::Relaxed) - before, world.log.bytes().len() as u64)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{Instants, Open, Snapshots, Trees};
 use crate::error::Fault;
 use crate::medium::Medium;
+use crate::medium::event::EventKind;
 use crate::pool::epochs::Staying;
 use crate::pool::roots::Root;
 use crate::pool::{PoolState, catalog};
@@ -114,7 +115,9 @@ impl<M: Medium> PoolState<M> {
     /// bytes more, take no more memory than they may.
     #[cold]
     fn expire(&self, more: u64) {
+        let mut expired = 0;
         self.give_up(|instants, open| {
+            let before = open.expired;
             while instants.memory.load(Ordering::Relaxed).saturating_add(more) > instants.limit
                 && let Some(instant) = open.oldest_moment().or_else(|| open.snapshots.keys().next().copied())
             {
@@ -122,7 +125,11 @@ impl<M: Medium> PoolState<M> {
                 instants.thaw(open);
             }
             instants.is_over.store(false, Ordering::Relaxed);
+            expired = open.expired - before;
         });
+        if expired > 0 {
+            self.vitals.tell(EventKind::SnapshotsExpired { count: expired, limit: self.instants.limit });
+        }
     }
 
     fn give_up(&self, snapshots: impl FnOnce(&Instants, &mut Open)) {

@@ -1,5 +1,6 @@
 //! Looking without writing: pools that are open for reading only, and figures about pools that are open.
 
+mod events;
 mod killed;
 mod metrics;
 mod opening;
