@@ -167,7 +167,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// As [`tree_with`](Self::tree_with).
     pub fn map_with<K: Key, V: Value, N: LeafFor<K>>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
-        let state = self.state.acknowledged(TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
+        let state = self.state.durably(|| TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
         Ok(Map { state, types: PhantomData })
     }
 
@@ -217,7 +217,7 @@ impl<M: Medium> Pool<M> {
     ) -> Result<Map<K, V, N, M>> {
         let own = self.state.named(self.state.find(name))?.signature(&self.state.medium).kinds.own;
         let kinds = Kinds { own, ..const { kinds::<K, V>() }.into() };
-        let state = self.state.acknowledged(TreeState::open_existing(&self.state, name, index, kinds))?;
+        let state = self.state.durably(|| TreeState::open_existing(&self.state, name, index, kinds))?;
         Ok(Map { state, types: PhantomData })
     }
 }
@@ -439,7 +439,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn compact(&self) -> Result<Compacted> {
-        self.state.acknowledged(self.state.compact())
+        self.state.durably(|| self.state.compact())
     }
 
     /// Sets the value of a key. Returns true if the key had a value before. [`replace`](Self::replace) returns the
@@ -538,7 +538,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     fn put_if(&self, key: K::Borrowed<'_>, value: V::Borrowed<'_>, wanted: fn(Option<u64>) -> bool) -> Result<bool> {
         let key = K::encode(key);
         let put = |value: Raw<Cow<'_, [u8]>>| self.state.put_if(search_key::<K>(&key), value.lent(), wanted);
-        self.state.acknowledged(self.encode(value).and_then(put))
+        self.state.durably(|| self.encode(value).and_then(put))
     }
 
     /// Removes a key. Returns true if it was there. A key that is too long is not there. [`take`](Self::take) returns
@@ -569,7 +569,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn remove(&self, key: K::Borrowed<'_>) -> Result<bool> {
-        self.state.acknowledged(self.state.remove_value(search_key::<K>(&K::encode(key))))
+        self.state.durably(|| self.state.remove_value(search_key::<K>(&K::encode(key))))
     }
 
     /// The keys of a range, in ascending order; from the other end, in descending order. `BTreeMap::keys` has no range.
@@ -862,7 +862,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn clear(&self) -> Result<()> {
-        self.state.acknowledged(self.state.clear())
+        self.state.durably(|| self.state.clear())
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.

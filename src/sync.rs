@@ -21,6 +21,7 @@ mod parking;
 pub(crate) mod shards;
 pub(crate) mod tally;
 pub(crate) mod version;
+pub(crate) mod windows;
 
 #[cfg(not(bristlecone_loom))]
 mod imp {

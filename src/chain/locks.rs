@@ -156,6 +156,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
     fn first_touch(&self, at: u64, was: Version) -> Result<(), Broken> {
         delay();
         self.may_touch(at)?;
+        let _window = self.medium().window();
         let shadow = self.shadow(at);
         if shadow.lock.try_lock(&self.bias, was) {
             let touched = self.lock_unready(Locked { shadow, was, leave: Leave::Unchanged, at })?;

@@ -125,7 +125,7 @@ impl<N: WordNode, M: Medium> AnyTree for PTree<N, M> {
     }
 
     fn move_everything(&self) -> Result<()> {
-        self.state.acknowledged(self.state.move_everything())
+        self.state.durably(|| self.state.move_everything())
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {
@@ -343,7 +343,7 @@ impl<K: AsKey, V: AsValue, N: LeafFor<K::Key>, M: Medium> AnyTree for OfNumbers<
     }
 
     fn move_everything(&self) -> Result<()> {
-        self.map.state().acknowledged(self.map.state().move_everything())
+        self.map.state().durably(|| self.map.state().move_everything())
     }
 
     fn range(&self, (from, to): (u64, u64)) -> Entries<'_> {

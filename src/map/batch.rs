@@ -41,7 +41,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_batch(&self, entries: &[(impl ToKey<K>, impl ToValue<V>)]) -> Result<u64> {
-        self.state.acknowledged(self.insert_all(entries))
+        self.state.durably(|| self.insert_all(entries))
     }
 
     fn insert_all(&self, entries: &[(impl ToKey<K>, impl ToValue<V>)]) -> Result<u64, Fault> {
@@ -155,6 +155,6 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
                 Ok(())
             })
         };
-        self.state.acknowledged(self.state.bulk_load_values(entries, write))
+        self.state.durably(|| self.state.bulk_load_values(entries, write))
     }
 }

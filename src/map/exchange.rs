@@ -56,7 +56,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
             let exchanged = self.state.exchange(search_key::<K>(&key), V::KIND, current, new)?;
             Ok(exchanged.map_or_else(|found| found, |()| current.map(Raw::owned)))
         };
-        let previous = self.state.acknowledged(exchange())?;
+        let previous = self.state.durably(exchange)?;
         self.decoded(previous)
     }
 
@@ -100,19 +100,20 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
         V: ToValue<V>,
     {
         let key = K::encode(key);
-        let old = self.state.update_with(search_key::<K>(&key), V::KIND, |old, put| {
-            match next(old.map(|old| self.decode(old)).transpose()?) {
-                Some(new) => new.with_value(|new| {
-                    put(Some(self.encode(new)?.lent()));
-                    Ok(())
-                }),
-                None => {
-                    put(None);
-                    Ok(())
+        let old = self.state.durably(|| {
+            self.state.update_with(search_key::<K>(&key), V::KIND, |old, put| {
+                match next(old.map(|old| self.decode(old)).transpose()?) {
+                    Some(new) => new.with_value(|new| {
+                        put(Some(self.encode(new)?.lent()));
+                        Ok(())
+                    }),
+                    None => {
+                        put(None);
+                        Ok(())
+                    }
                 }
-            }
-        });
-        let old = self.state.acknowledged(old)?;
+            })
+        })?;
         self.decoded(old)
     }
 
@@ -145,7 +146,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
         let key = K::encode(key);
         let replace =
             |value: Raw<Cow<'_, [u8]>>| self.state.replace_value(search_key::<K>(&key), V::KIND, value.lent());
-        let old = self.state.acknowledged(self.encode(value).and_then(replace))?;
+        let old = self.state.durably(|| self.encode(value).and_then(replace))?;
         self.decoded(old)
     }
 
@@ -177,7 +178,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// ```
     pub fn take(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
         let key = K::encode(key);
-        let old = self.state.acknowledged(self.state.take_value(search_key::<K>(&key), V::KIND))?;
+        let old = self.state.durably(|| self.state.take_value(search_key::<K>(&key), V::KIND))?;
         self.decoded(old)
     }
 

@@ -47,7 +47,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     #[track_caller]
     pub fn remove_range<'k>(&self, range: impl RangeBounds<K::Borrowed<'k>>) -> Result<u64> {
         let interval = encoded_range::<K, N, M>(&self.state, range).into_unread();
-        self.state.acknowledged(self.state.remove_range(interval))
+        self.state.durably(|| self.state.remove_range(interval))
     }
 
     /// Removes the entries that `keep` refuses, and their records. Returns how many. Keys come in ascending order.
@@ -85,10 +85,11 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(KeyView<'_, K>, V::View<'_>) -> bool) -> Result<u64> {
-        let removed = self.state.retain(|entry, reading| {
-            entry.with_entry(reading, V::KIND, |key, value| keep(KeyView::new(key), V::view(value)))
-        });
-        self.state.acknowledged(removed)
+        self.state.durably(|| {
+            self.state.retain(|entry, reading| {
+                entry.with_entry(reading, V::KIND, |key, value| keep(KeyView::new(key), V::view(value)))
+            })
+        })
     }
 
     /// Removes the entry with the smallest key. Returns the entry.
@@ -151,7 +152,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     }
 
     fn pop(&self, is_first: bool) -> Result<Option<(K, V)>> {
-        let popped = self.state.acknowledged(self.state.pop(V::KIND, is_first))?;
+        let popped = self.state.durably(|| self.state.pop(V::KIND, is_first))?;
         let entry = |(key, value): (_, _)| Ok((K::decode(Borrow::borrow(&key)), self.decode(value)?));
         self.state.named(popped.map(entry).transpose())
     }

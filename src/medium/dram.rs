@@ -78,6 +78,13 @@ macro_rules! without_journal {
         }
 
         #[inline]
+        fn window(&self) -> $crate::medium::Window<'_> {
+            $crate::medium::Window::NONE
+        }
+
+        fn pause(&self) {}
+
+        #[inline]
         fn admit(&self) -> ::std::io::Result<()> {
             Ok(())
         }

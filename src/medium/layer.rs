@@ -2,7 +2,7 @@
 
 use super::sealed::Sealed;
 use super::vitals::Vitals;
-use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step};
+use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step, Window};
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::ops::Range;
@@ -24,6 +24,11 @@ macro_rules! passed_on {
             fn asks_ahead() -> Option<u64>;
             fn missing(at: u64, len: u64) -> Vec<Range<u64>>;
             fn sync() -> io::Result<()>;
+            #[inline]
+            #[doc(hidden)]
+            fn window() -> Window<'_>;
+            #[doc(hidden)]
+            fn pause() -> ();
             #[inline]
             fn admit() -> io::Result<()>;
             #[inline]

@@ -12,6 +12,8 @@ mod advice;
 mod anew;
 #[cfg(target_os = "linux")]
 mod covered;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+mod evictable;
 mod file;
 #[cfg(target_os = "linux")]
 mod pages;
@@ -30,7 +32,7 @@ mod system;
 mod tests;
 
 use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, OldLog, Wanted};
-use super::{Access, Costs, Domain, Facts, Hint, LINE, Medium, Step};
+use super::{Access, Costs, Domain, Facts, Hint, LINE, Medium, Step, Window};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -48,7 +50,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use system::{Map, REACH, System};
 pub(super) use system::{boot, detect};
 
@@ -63,7 +65,7 @@ pub struct Mapped {
     base: NonNull<AtomicU64>,
     /// How many words may be accessed. They are mapped as long as `map` is there.
     words: AtomicUsize,
-    map: Map,
+    map: Arc<Map>,
     /// The greatest length, in bytes.
     reach: u64,
     file: LockedFile,
@@ -204,6 +206,11 @@ impl Mapped {
             made.looked_at = Some(Box::new(found));
         }
         (made.journal, made.was_settled) = (journal, was_settled);
+        #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+        if let Some(journal) = &made.journal {
+            let (map, file) = (Arc::clone(&made.map), (*made.file).clone());
+            journal.evicts(evictable::Evictable { map, file, growing: Arc::clone(&made.system.growing) });
+        }
         Ok(made)
     }
 
@@ -249,7 +256,7 @@ impl Mapped {
         let mut made = Self {
             base,
             words: AtomicUsize::new((len / 8) as usize),
-            map,
+            map: Arc::new(map),
             reach: reach & !7,
             system: System::of(&file),
             file,
@@ -315,6 +322,15 @@ impl Mapped {
             let range = self.range(first, (at + len).div_ceil(8) as usize - first);
             // SAFETY: the range lies in the mapping, and the instruction was found available at start.
             unsafe { self.flush.lines(range.as_ptr().cast(), range.len() * 8) }
+        }
+    }
+
+    /// Panics where debug assertions are made, if this thread has no window open: what it stores might be lost.
+    #[inline(always)]
+    fn is_in_window(&self) {
+        #[cfg(debug_assertions)]
+        if let Some(journal) = &self.journal {
+            assert!(journal.is_window_open(), "a store outside of a window");
         }
     }
 
@@ -439,6 +455,17 @@ impl Medium for Mapped {
     }
 
     #[inline]
+    fn window(&self) -> Window<'_> {
+        self.journal.as_ref().map_or(Window::NONE, |journal| journal.window())
+    }
+
+    fn pause(&self) {
+        if let Some(journal) = &self.journal {
+            journal.pause();
+        }
+    }
+
+    #[inline]
     fn admit(&self) -> io::Result<()> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.admit())
     }
@@ -508,17 +535,20 @@ impl Medium for Mapped {
 
     #[inline]
     fn store(&self, at: u64, value: u64) {
+        self.is_in_window();
         self.word(at).store(value, Ordering::Relaxed);
     }
 
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
+        self.is_in_window();
         // SAFETY: `pair_at` gives two words in bounds of the mapping, 16-byte aligned.
         unsafe { arch::store_pair(self.pair_at(at), pair) }
     }
 
     #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
+        self.is_in_window();
         let at = at & !15;
         let mut current = [self.load(at), self.load(at + 8)];
         // SAFETY: as above.

@@ -57,6 +57,9 @@ pub use sim::{Model, Sim};
 pub use slowed::Slowed;
 pub use view::View;
 
+#[doc(hidden)]
+pub use crate::sync::windows::Window;
+
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::ops::Range;
@@ -238,6 +241,17 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     ///
     /// The error of the system; then it is not known what was written.
     fn sync(&self) -> io::Result<()>;
+
+    /// Opens a window, which is open from before the first store of a change until all that it has stored is flushed
+    /// and fenced. Whatever a thread stores, it stores with a window open; a window within another one costs next to
+    /// nothing. The caller has locked nothing, or has one open: this may wait for a moment.
+    #[doc(hidden)]
+    fn window(&self) -> Window<'_>;
+
+    /// Closes the window of this thread for a moment if another thread waits for that. For a change that takes long:
+    /// the caller has locked nothing, and nothing that it has stored is not flushed.
+    #[doc(hidden)]
+    fn pause(&self);
 
     /// Waits until a change may begin: until the medium has room for what it will flush. The caller has locked nothing.
     ///

@@ -161,7 +161,7 @@ impl<M: Medium> Pool<M> {
     ///
     /// The tree is there whole, or is gone.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.state.acknowledged(self.state.drop_tree(name))
+        self.state.durably(|| self.state.drop_tree(name))
     }
 
     /// Cuts off the free segments at the end of the pool's file. Returns by how many bytes the file became shorter.
@@ -203,7 +203,7 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn shrink(&self) -> Result<u64> {
-        self.state.acknowledged(self.state.shrink())
+        self.state.durably(|| self.state.shrink())
     }
 
     /// Makes everything so far survive a crash of the machine, as far as the pool's place can.

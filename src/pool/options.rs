@@ -259,6 +259,23 @@ impl Options {
         self
     }
 
+    /// How much memory a pool with a journal may take for what was changed and is not given back to the system yet, in
+    /// bytes. Default: all pools of the process that are opened without this share an eighth of the memory that the
+    /// process may use, and 4 MiB at least.
+    ///
+    /// A journal keeps what is changed in private memory until a checkpoint has put it into the pool's file. When three
+    /// quarters of this are used, pages whose content is in the file go back to the page cache, which the system can
+    /// use for something else. If all of it is used, changes wait for that: writes that are spread over more pages than
+    /// fit are as fast as the disk takes them. One change alone may take more. With more of this, checkpoints come less
+    /// often and write less. At least 64 KiB are taken. The environment variable `BRISTLECONE_PRIVATE_MEMORY`, in
+    /// bytes, stands for this where a program does not say it.
+    ///
+    /// [`Pool::journal`] tells what is used. Without a journal, and on other systems than Linux, this does nothing.
+    pub fn private_memory(mut self, bytes: u64) -> Self {
+        self.wanted.private_memory = Some(bytes);
+        self
+    }
+
     /// Where the ring of a journal is from now on. By default it is where it was, and the ring of a new pool is beside
     /// the pool.
     ///
@@ -549,7 +566,7 @@ impl Options {
     }
 
     fn pool<M: Medium>(&self, medium: M, superblock: (Superblock, usize), read_only: bool) -> Result<Pool<M>, Fault> {
-        let mut state = self.state(medium, superblock)?;
+        let state = self.state(medium, superblock)?;
         if !read_only && !state.medium.facts().read_only {
             state.mark_in_use()?;
         } else {

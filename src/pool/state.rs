@@ -95,7 +95,8 @@ impl<M: Medium> PoolState<M> {
     }
 
     /// Takes possession of a pool by marking it as in use.
-    pub(crate) fn mark_in_use(&mut self) -> Result<(), Fault> {
+    pub(crate) fn mark_in_use(&self) -> Result<(), Fault> {
+        let _window = self.medium.window();
         let superblock = self.superblock.lock().0;
         // Read before anything changes, because they may be damaged. So may be roots, unless a list changes them.
         let live_lists = lists::live(&self.medium, &self.segments)?;
@@ -133,7 +134,7 @@ impl<M: Medium> PoolState<M> {
             self.segments.punch_free(&self.medium);
         }
         // From here on, an orderly close may record that all is well.
-        *self.in_use.get_mut() = true;
+        self.in_use.store(true, Ordering::Relaxed);
         // These segments are left by a crash during the creation or the dropping of a tree.
         let dead = |entry: &segments::SegmentEntry| {
             entry.kind != SegmentKind::Roots && live.binary_search(&entry.tree).is_err()
@@ -209,11 +210,13 @@ impl<M: Medium> PoolState<M> {
         let roots = self.live_roots()?;
         let superblock = self.superblock.lock().0;
         self.reserve_again(&superblock)?;
+        let window = self.medium.window();
         for root in roots {
             root.set_closed(&self.medium, None);
         }
         self.medium.fence(Step::DistrustCloses);
         lists::forget(&self.medium);
+        drop(window);
         // Crash: the next open is refused as this one was; the superblock still names the boot that ended.
         clear(&self.medium, self.segments.high_water()).map_err(Fault::io("clear unused space"))?;
         self.superblock.get_mut().0.distrust();
@@ -314,6 +317,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     pub(super) fn update(&self, change: impl FnOnce(&mut Superblock)) {
+        let _window = self.medium.window();
         let mut guard = self.superblock.lock();
         let (superblock, twin) = &mut *guard;
         change(superblock);
@@ -364,10 +368,13 @@ impl<M: Medium> PoolState<M> {
         self.medium.refuses() && !self.medium.forked()
     }
 
-    /// As [`named`](Self::named), for the result of a change, which is as durable as the pool's options want it when
-    /// this returns.
+    /// As [`named`](Self::named), for the result of a change, which is made within a window of the medium, and is as
+    /// durable as the pool's options want it when this returns.
     #[inline]
-    pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
+    pub(crate) fn durably<T>(&self, change: impl FnOnce() -> Result<T, Fault>) -> Result<T> {
+        let window = self.medium.window();
+        let result = change();
+        drop(window);
         // Also what fails may have changed something.
         match (result, self.medium.acknowledge()) {
             (Ok(value), Ok(())) => Ok(value),

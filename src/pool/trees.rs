@@ -195,6 +195,7 @@ impl<M: Medium> PoolState<M> {
         create: &dyn Fn(Root) -> Result<(Arc<OpenTree>, u64), Fault>,
         open_tree: &dyn Fn(Root) -> Result<Arc<OpenTree>, Fault>,
     ) -> Result<Arc<OpenTree>, Fault> {
+        let _window = self.medium.window();
         self.openable()?;
         roots::check_name(name)?;
         let mut patience = Patience::default();

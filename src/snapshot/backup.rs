@@ -81,6 +81,7 @@ impl<N: TreeNode, M: Medium> BackupSource<M> for Typed<N, M> {
             });
             item?.map_err(|fault| failed = Some(snapshot.pool.error(fault))).ok()
         };
+        let _window = to.state.medium.window();
         let loaded = copy.bulk_load_values(std::iter::from_fn(&mut item), |value, write| {
             write(value.lent());
             Ok(())

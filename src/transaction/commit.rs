@@ -62,8 +62,8 @@ impl<'t, M: Medium> Transaction<'t, M> {
 
     /// Commits; `patience` says how long the transaction has waited for space before.
     pub(super) fn commit_within(&mut self, patience: &mut Patience) -> Result<()> {
-        let committed = self.commit_all(patience);
-        self.pool.acknowledged(committed)
+        let pool = self.pool;
+        pool.durably(|| self.commit_all(patience))
     }
 
     fn commit_all(&mut self, patience: &mut Patience) -> Result<(), Fault> {

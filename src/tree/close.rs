@@ -177,6 +177,8 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
             // Nothing has changed: the next open finds what this one has found.
             return;
         }
+        let pool = Arc::clone(&self.pool);
+        let _window = pool.medium.window();
         if self.head() != 0 && self.fault.get().is_none() && !std::thread::panicking() {
             debug_assert!(self.leaves.frozen.is_empty(), "snapshots keep what they have frozen open");
             if let Some(records) = &mut self.leaves.records {

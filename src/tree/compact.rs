@@ -197,6 +197,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let mut entries = Vec::new();
         let mut unread = Some(Interval::everything());
         while let Some(rest) = unread {
+            self.medium().pause();
             if seen % 4096 == 0 {
                 self.tell(seen, of.max(seen));
             }
@@ -213,6 +214,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn move_inner(&self, closed: &impl Victims, done: &mut Compacted) -> Result<(), Fault> {
         let mut swept = Swept::nothing();
         while closed.may_hold_inner() {
+            self.medium().pause();
             self.may_change()?;
             let _restructuring = self.restructuring.lock();
             let Some(bytes) = self.directory.move_next(&mut swept, &|at| closed.holds_inner(at))? else {
@@ -445,7 +447,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// As [`Pool::compact`].
     pub fn compact(&self) -> Result<Compacted> {
-        self.state.acknowledged(self.state.compact())
+        self.state.durably(|| self.state.compact())
     }
 }
 
@@ -503,7 +505,7 @@ impl<M: Medium> Pool<M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn compact(&self) -> Result<Compacted> {
-        self.state.acknowledged(self.compact_all())
+        self.state.durably(|| self.compact_all())
     }
 
     fn compact_all(&self) -> Result<Compacted, Fault> {

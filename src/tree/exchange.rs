@@ -171,10 +171,12 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn update_with(&self, key: u64, mut next: impl FnMut(Option<u64>) -> Option<u64>) -> Result<Option<u64>> {
-        let old = self.state.update_with(key, U64, |old, put| {
-            put(next(old.map(Raw::word)).map(Raw::Word));
-            Ok(())
-        });
-        Ok(self.state.acknowledged(old)?.map(Raw::word))
+        let old = self.state.durably(|| {
+            self.state.update_with(key, U64, |old, put| {
+                put(next(old.map(Raw::word)).map(Raw::Word));
+                Ok(())
+            })
+        })?;
+        Ok(old.map(Raw::word))
     }
 }

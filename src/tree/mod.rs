@@ -239,11 +239,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.pool.named(result)
     }
 
-    /// Adds the name of the pool to a fault of a change, where its result leaves the crate. The change is then as
-    /// durable as is wanted.
+    /// Makes a change, and adds the name of the pool to its fault, where its result leaves the crate. The change is
+    /// then as durable as is wanted.
     #[inline]
-    pub(crate) fn acknowledged<T>(&self, result: Result<T, Fault>) -> Result<T> {
-        self.pool.acknowledged(result)
+    pub(crate) fn durably<T>(&self, change: impl FnOnce() -> Result<T, Fault>) -> Result<T> {
+        self.pool.durably(change)
     }
 }
 
@@ -333,7 +333,7 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::entry::kind::U64, crate::entry::kind::U64);
-        Ok(PTree { state: self.state.acknowledged(TreeState::open(&self.state, name, index, kinds))? })
+        Ok(PTree { state: self.state.durably(|| TreeState::open(&self.state, name, index, kinds))? })
     }
 }
 
@@ -520,7 +520,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn insert_batch(&self, entries: &[(u64, u64)]) -> Result<u64> {
-        self.state.acknowledged(self.state.insert_batch(entries))
+        self.state.durably(|| self.state.insert_batch(entries))
     }
 
     /// Sets the value of a key that is there. Returns the value that it had, or `None` if the key is not there.
@@ -617,7 +617,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
 
     #[inline]
     fn change(&self, key: u64, decide: impl FnMut(Option<u64>) -> Change) -> Result<Option<u64>> {
-        self.state.acknowledged(self.state.change(key, decide))
+        self.state.durably(|| self.state.change(key, decide))
     }
 
     /// The entries of a range of keys, in ascending order; [`Iterator::rev`] gives them in descending order.
@@ -894,7 +894,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn clear(&self) -> Result<()> {
-        self.state.acknowledged(self.state.clear())
+        self.state.durably(|| self.state.clear())
     }
 
     /// Fills an empty tree with entries in strictly ascending order of keys. Returns the number of entries.
@@ -924,7 +924,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn bulk_load(&self, entries: impl IntoIterator<Item = (u64, u64)>) -> Result<u64> {
-        self.state.acknowledged(self.state.bulk_load(entries.into_iter().map(Ok)))
+        self.state.durably(|| self.state.bulk_load(entries.into_iter().map(Ok)))
     }
 
     /// The first broken invariant that a method without a `Result` came across, if any.

@@ -117,7 +117,7 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     }
 
     fn pop(&self, is_first: bool) -> Result<Option<(u64, u64)>> {
-        let popped = self.state.acknowledged(self.state.pop(U64, is_first))?;
+        let popped = self.state.durably(|| self.state.pop(U64, is_first))?;
         Ok(popped.map(|(key, value)| (key, value.word())))
     }
 }

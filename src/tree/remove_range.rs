@@ -18,6 +18,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (mut removed, mut unread) = (0, interval);
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(rest) = unread {
+            self.medium().pause();
             self.may_change()?;
             let take = || self.take_leaf(&rest);
             let taken = take().or_else(|fault| self.pool.with_space(fault, take))?;
@@ -156,6 +157,6 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     #[track_caller]
     pub fn remove_range(&self, range: impl RangeBounds<u64>) -> Result<u64> {
         let interval = Range::new(&self.state, range, |&key: &u64| key).into_unread();
-        self.state.acknowledged(self.state.remove_range(interval))
+        self.state.durably(|| self.state.remove_range(interval))
     }
 }

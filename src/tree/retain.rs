@@ -23,6 +23,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let (mut removed, mut unread, mut leaf) = (0, Some(Interval::everything()), LeafEntries::default());
         let mut follow_up = FollowUp { tree: self, sparse: None };
         while let Some(interval) = unread {
+            self.medium().pause();
             // Started before the leaf is read: while it lasts, a word names the same record.
             let reading = self.reading().map(Reading::staying);
             let (rest, seen) = self.read_leaf(interval.clone(), true, &mut leaf)?;
@@ -135,9 +136,11 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(u64, u64) -> bool) -> Result<u64> {
-        self.state.acknowledged(self.state.retain(|entry, _| {
-            let (key, value) = entry.entry();
-            Ok(keep(key, value))
-        }))
+        self.state.durably(|| {
+            self.state.retain(|entry, _| {
+                let (key, value) = entry.entry();
+                Ok(keep(key, value))
+            })
+        })
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod looking;
 mod memory;
 mod owners;
+mod private;
 mod sizes;
 
 use bristlecone::{Map, Pool};

@@ -9,9 +9,11 @@ use std::io;
 
 /// The unit in which the pool file is read and written.
 const PAGE: u64 = 4096;
-/// How many bytes of entries are put into the order of their pages at a time: the more, the fewer pages are written
-/// more than once. With what sorts them, they take twice as much memory.
-const AT_ONCE: usize = 64 << 20;
+/// How many bytes of entries are put into the order of their pages at a time, at least and at most: the more, the fewer
+/// pages are written more than once. With what sorts them, they take twice as much memory.
+const AT_ONCE: [u64; 2] = [64 << 10, 64 << 20];
+/// They take one in so many bytes of the budget for private pages.
+const PART: u64 = 16;
 /// How many adjacent pages are read and written at a time.
 const RUN: u64 = 64;
 
@@ -38,6 +40,8 @@ pub(super) fn each<F: Disk>(
 pub(super) struct Patches<'p, F> {
     pool: &'p F,
     len: u64,
+    /// How many bytes of entries are put into order at a time.
+    at_once: u64,
     /// Of each entry its offset, and where its words are in `words`.
     entries: Vec<(u64, u32)>,
     words: Vec<u8>,
@@ -46,14 +50,22 @@ pub(super) struct Patches<'p, F> {
 }
 
 impl<'p, F: Disk> Patches<'p, F> {
-    /// For a pool of `len` bytes.
-    pub(super) fn new(pool: &'p F, len: u64) -> Self {
-        Self { pool, len, entries: Vec::new(), words: Vec::new(), written: 0 }
+    /// For a pool of `len` bytes, whose private pages may take so many bytes of memory.
+    pub(super) fn new(pool: &'p F, len: u64, budget: u64) -> Self {
+        let [least, most] = AT_ONCE;
+        Self {
+            pool,
+            len,
+            at_once: (budget / PART).clamp(least, most),
+            entries: Vec::new(),
+            words: Vec::new(),
+            written: 0,
+        }
     }
 
     /// Adds an entry, which replaces what earlier ones say about the same words.
     pub(super) fn push(&mut self, entry: LogEntry, words: &[u8]) -> io::Result<()> {
-        if self.words.len() + words.len() > AT_ONCE {
+        if (self.words.len() + words.len()) as u64 > self.at_once {
             self.write()?;
         }
         self.entries.push((entry.bytes().start, self.words.len() as u32));

@@ -1,6 +1,8 @@
 //! The journal of a mapped pool file: where its log and its ring are, and which threads look after them.
 
+use super::Pages;
 use super::beside::{belong_to_those_of, in_its_place, with_ending};
+use super::budget::Share;
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::keeper::Keeper;
@@ -8,10 +10,13 @@ use super::left::{OldLog, Recovered, Recovery, RingPlace, Terms, Wanted, reading
 use super::marker::{Marker, said};
 use super::memory::Memory;
 use super::open::{self, Opening, look};
+use super::private::PAGE;
 use super::shared::{Home, RingFile, SharedFile};
-use super::{Journal, LOG, closed, first, head, left_over, shared};
+use super::{Journal, LOG, budget, closed, first, head, left_over, shared};
 use crate::error::{ErrorKind, Fault};
+use crate::medium::Window;
 use crate::medium::disk_file::{DiskFile, Role};
+use crate::medium::limit;
 use crate::medium::process::Process;
 use crate::medium::vitals::Vitals;
 use crate::random::random;
@@ -95,6 +100,7 @@ impl Attached {
         let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
+        engine.private.is_within(Share::new(wanted.private_memory.or_else(budget::forced), limit::memory));
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
@@ -102,6 +108,9 @@ impl Attached {
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
         pool.is_kept_by(keeper.checkpoints());
+        if let Some(share) = engine.private.share() {
+            share.is_kept_by(Box::new(keeper.checkpoints()));
+        }
         let keeper = Some(keeper);
         let without_ring = recovered.without_ring || has_lost;
         let recovered = Recovered { without_ring, damaged_twin, old_log, ..recovered };
@@ -111,6 +120,22 @@ impl Attached {
         let mut opened = Self { engine, mode, keeper, recovered, process: Process::this() };
         opened.set_mode(mode);
         Ok(opened)
+    }
+
+    /// Lets private pages of this mapping go, from now on.
+    pub(crate) fn evicts(&self, pages: impl Pages + 'static) {
+        let _ = self.engine.pages.set(Box::new(pages));
+    }
+
+    /// Whether so many bytes more of private memory may be taken at once.
+    pub(crate) fn may_detach(&self, bytes: u64) -> bool {
+        let share = self.engine.private.share();
+        share.is_none_or(|share| share.used().saturating_add(bytes) <= share.limit() / 2)
+    }
+
+    /// Notes that a range has memory of its own.
+    pub(crate) fn is_detached(&self, range: Range<u64>) {
+        self.engine.private.add(range.start / PAGE..range.end / PAGE);
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in
@@ -163,6 +188,21 @@ impl Attached {
     #[inline]
     pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
         self.engine.flush(at, len, whole_lines, load);
+    }
+
+    #[inline]
+    pub(crate) fn window(&self) -> Window<'_> {
+        self.engine.windows.open()
+    }
+
+    pub(crate) fn pause(&self) {
+        self.engine.windows.pause();
+    }
+
+    /// Whether this thread has a window open, as far as can be told.
+    #[cfg(debug_assertions)]
+    pub(crate) fn is_window_open(&self) -> bool {
+        self.engine.windows.is_open_here() || !self.process.is_this()
     }
 
     #[inline]

@@ -2,7 +2,9 @@
 
 use super::Journal;
 use super::apply::{Patches, each};
+use super::budget::Share;
 use super::disk::{self, Disk};
+use super::evict::Pages;
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
 use super::header::{self, Header, Region, Seat};
@@ -10,6 +12,7 @@ use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
 use super::memory::Memory;
+use super::private::{PAGE, Private};
 use super::ring::{Appended, Cells, Content, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
@@ -17,6 +20,7 @@ use crate::medium::LINE;
 use crate::medium::disk_file::{Failed, is_room_missing};
 use crate::medium::event::EventKind;
 use crate::medium::vitals::Vitals;
+use crate::sync::windows::Windows;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
 use std::io;
@@ -97,7 +101,15 @@ pub(crate) struct Engine<F, R> {
     vouching: AtomicU64,
     /// Why changes cannot begin at once, in bits.
     gate: AtomicU64,
-    counts: JournalCounts,
+    /// Which threads store to the pool now.
+    pub(super) windows: Windows,
+    /// Which pages are private to this process.
+    pub(super) private: Private,
+    /// The mapping whose private pages can go.
+    pub(super) pages: OnceLock<Box<dyn Pages>>,
+    /// The page from which on the next ones go.
+    pub(super) hand: std::sync::atomic::AtomicU64,
+    pub(super) counts: JournalCounts,
     /// How long all this takes, and what is told of it.
     pub(super) vitals: Arc<Vitals>,
     wakers: OnceLock<Wakers>,
@@ -156,10 +168,11 @@ struct Failure {
 
 /// Numbers since the pool was opened.
 #[derive(Default)]
-struct JournalCounts {
+pub(super) struct JournalCounts {
     log: AtomicU64,
     pool: AtomicU64,
     rings: AtomicU64,
+    pub(super) evicted: std::sync::atomic::AtomicU64,
 }
 
 /// Numbers about the journal of a pool.
@@ -190,6 +203,16 @@ pub struct JournalStat {
     pub waits: u64,
     /// How often another ring was made since then, because the one before had become too small, or lost its name.
     pub rings: u64,
+    /// Bytes of memory that private pages of this pool take: what was changed, and not given back to the page cache.
+    pub private: u64,
+    /// Bytes that these may take; with those of other pools, unless
+    /// [`Options::private_memory`](crate::Options::private_memory) has said so for this one. 0 if the pool is only
+    /// looked at.
+    pub budget: u64,
+    /// How many pages of 4 KiB were given back since then.
+    pub evicted: u64,
+    /// How often a change was slowed since then, because the budget was used up.
+    pub slowed: u64,
     /// What the open found of a process that did not close the pool in order.
     pub recovered: Recovered,
 }
@@ -237,6 +260,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             no_ring: Mutex::new(None),
             wakers: OnceLock::new(),
             gate: AtomicU64::new(0),
+            windows: Windows::default(),
+            private: Private::new(end.position),
+            pages: OnceLock::new(),
+            hand: Default::default(),
             counts: JournalCounts::default(),
             vitals: Arc::default(),
             sequence: AtomicU64::new(header.sequence),
@@ -306,6 +333,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             if is_free {
                 // A hint; but what the disk says once it may not say again.
                 let punched = self.pool.punch(pages.start, pages.end - pages.start);
+                if let Some(mapping) = self.pages.get() {
+                    // Nobody stores to it before it is retained.
+                    mapping.let_go(pages.clone());
+                    self.private.remove(pages.start.div_ceil(PAGE)..pages.end / PAGE);
+                }
                 failed = punched.err().filter(|error| !is_room_missing(error)).or(failed.take());
             }
             !is_free
@@ -402,7 +434,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Has the job that makes checkpoints make a larger ring, if there may be one.
     pub(super) fn want_larger_ring(&self) {
         let [always, most] = CELLS;
-        let wanted = (self.ring.cells() * GROWTH).min((self.len() / 4096).next_power_of_two().clamp(always, most));
+        let by_length = (self.len() / 4096).next_power_of_two().clamp(always, most);
+        // Each cell may be all that names a page which is private.
+        let by_budget = self.private.share().map_or(u64::MAX, |share| (share.limit() / PAGE / 4).max(1));
+        let wanted = (self.ring.cells() * GROWTH).min(by_length).min(1 << by_budget.ilog2());
         if wanted > self.ring.cells() && wanted > self.wanted_cells.load(Ordering::Relaxed) {
             self.wanted_cells.store(wanted, Ordering::Relaxed);
             if let Some(wakers) = self.wakers.get() {
@@ -443,7 +478,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Whether so much of the log is used that a checkpoint should be made.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         let used = self.durable.lock().at - self.start.load(Ordering::Relaxed);
-        is_much(used, self.header.lock().region)
+        is_much(used, self.header.lock().region) || self.private.wants_checkpoint()
+    }
+
+    /// Says how much memory private pages take, and slows changes if that is too much.
+    fn count_private(&self) {
+        self.private.count();
+        // Whatever lets pages go is woken by that.
+        if self.pages.get().is_some() && self.private.share().is_some_and(Share::is_full) {
+            self.windows.set_full(true);
+        }
     }
 
     /// Waits until everything that was flushed is on the disk, where the next process finds it.
@@ -699,7 +743,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// the log's start moved.
     pub(super) fn apply(&self, applied: &mut Applied, forget: bool) -> Result<Done, Fault> {
         self.check().map_err(Fault::io("go on"))?;
-        let end = *self.durable.lock();
+        let durable = self.durable.lock();
+        let end = *durable;
+        // Whatever is synced from here on is for the next one.
+        self.private.apply();
+        drop(durable);
         let known = *self.header.lock();
         if known.start == end {
             return Ok(Done::default());
@@ -710,7 +758,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
         applied.marker.write(&self.pool).map_err(Fault::io("write to the pool"))?;
         let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
-        let mut patches = Patches::new(&self.pool, self.len());
+        let mut patches = Patches::new(&self.pool, self.len(), self.private.share().map_or(u64::MAX, Share::limit));
         let mut frames = Frames::new(&self.log, known, from);
         each(&mut frames, end.at, self.len(), |entry, words| patches.push(entry, words))?;
         let written = patches.done().map_err(Fault::io("write to the pool"))?;
@@ -725,6 +773,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                 synced?;
             }
         }
+        self.private.is_applied();
         self.set_header(|header| (header.start, header.number) = (end, header.number + 1))?;
         self.start.store(end.at, Ordering::Release);
         self.vitals.checkpointed(began.elapsed());
@@ -864,6 +913,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             checkpoints,
             waits,
             rings: count(&self.counts.rings),
+            private: self.private.share().map_or(0, Share::bytes),
+            budget: self.private.share().map_or(0, Share::limit),
+            evicted: self.counts.evicted.load(std::sync::atomic::Ordering::Relaxed),
+            slowed: self.windows.slowed(),
             recovered: Recovered::default(),
         }
     }
@@ -942,6 +995,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             let positions = (position - lead.end.position) as u32;
             let known = if holds(Rule::FrameSynced) { engine.on_disk() } else { OnDisk::default() };
             let (epoch, salt) = (lead.header.life.epoch, lead.header.salt);
+            engine.private.write(position, lead.body.entries(), engine.len());
             let frame = lead.body.frame(lead.end, positions, epoch, known, salt);
             log::write(&engine.log, lead.region, lead.end.at, frame).map_err(Fault::io("write to the log"))?;
             engine.counts.log.fetch_add(frame.len() as u64, Ordering::Relaxed);
@@ -1000,11 +1054,13 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         engine.sync_log()?;
         engine.vitals.synced(began.elapsed());
         let mut durable = engine.durable.lock();
+        engine.private.sync();
         *durable = end;
         // Not before: a cell is filled again only when what it had is on the disk (J4).
         engine.ring.set_synced(end.position);
         engine.ring.note(lead.header.salt, engine.on_disk());
         drop(durable);
+        engine.count_private();
         engine.look_for_room();
         engine.wake();
         // The first sync after what was vouched for wakes the thread that vouches.

@@ -120,7 +120,8 @@ impl Keeper {
                 let _ = engine_of_checkpoint.checkpoint();
             }
             let _ = engine_of_checkpoint.widen();
-            write_ahead().then(Instant::now)
+            let evictions = engine_of_checkpoint.evict();
+            write_ahead().then(Instant::now).into_iter().chain(evictions).min()
         };
         let checkpoints = match Job::new(checkpoint) {
             Ok(job) => job,

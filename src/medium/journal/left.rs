@@ -62,6 +62,8 @@ pub(crate) struct Wanted {
     pub(crate) is_unsynced: bool,
     /// What an earlier step of this open has done with the log of a pool that was here before.
     pub(crate) old_log: Option<OldLog>,
+    /// How much memory private pages of the pool may take; a share of what the process has, if nothing is said.
+    pub(crate) private_memory: Option<u64>,
 }
 
 impl Wanted {

@@ -1,6 +1,6 @@
 //! A journal of what is flushed: pools on ordinary files that survive a crash of the machine.
 //!
-//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J33, and what a cut at each step
+//! `docs/journal.md` has the protocol: what is kept where, the invariants J1 to J37, and what a cut at each step
 //! leaves.
 
 #![cfg_attr(
@@ -19,10 +19,12 @@ mod attach;
 mod attach;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod beside;
+mod budget;
 mod closed;
 mod damage;
 mod disk;
 mod engine;
+mod evict;
 mod first;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod flips;
@@ -42,6 +44,7 @@ mod memory;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 mod open;
+mod private;
 mod replace;
 mod ring;
 mod rule;
@@ -63,6 +66,8 @@ pub(crate) use disk::Disk;
 #[cfg(target_os = "linux")]
 pub(crate) use disk::zero;
 pub use engine::JournalStat;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub(crate) use evict::Pages;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};
 pub(crate) use left::Wanted;

@@ -3,6 +3,7 @@
 use super::engine::JournalStat;
 use super::{Journal, Marker, OldLog, Wanted};
 use crate::error::{ErrorKind, Fault};
+use crate::medium::Window;
 use crate::medium::disk_file::DiskFile;
 use crate::medium::vitals::Vitals;
 use std::io;
@@ -38,6 +39,27 @@ impl Attached {
     }
 
     pub(crate) fn flush(&self, at: u64, len: u64, whole_lines: bool, load: impl Fn(u64) -> u64) {
+        match *self {}
+    }
+
+    pub(crate) fn window(&self) -> Window<'_> {
+        match *self {}
+    }
+
+    pub(crate) fn pause(&self) {
+        match *self {}
+    }
+
+    #[cfg(debug_assertions)]
+    pub(crate) fn is_window_open(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn may_detach(&self, bytes: u64) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn is_detached(&self, range: Range<u64>) {
         match *self {}
     }
 

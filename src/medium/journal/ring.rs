@@ -263,6 +263,17 @@ impl<R: Memory> Ring<R> {
         take_from(cell, now.nonce, position, len, body)
     }
 
+    /// The offsets of the words that entries name, of all positions from this one on that a cell has. Nobody appends
+    /// meanwhile.
+    pub(super) fn offsets(&self, from: u64) -> impl Iterator<Item = u64> {
+        let (cells, next) = (self.memory(), self.next());
+        let from = from.max(next.saturating_sub(self.cells()));
+        (from..next).filter_map(move |position| {
+            let entry = LogEntry::decode(cells.cell(position)[1].load(Ordering::Acquire), u64::MAX)?;
+            Some(entry.bytes().start)
+        })
+    }
+
     /// Drops whatever is appended from now on. Called once.
     pub(super) fn close(&self) {
         self.next.fetch_add(CLOSED, Ordering::AcqRel);

@@ -82,6 +82,12 @@ pub(super) enum Rule {
     ReplacesAlone,
     /// J16: an open takes back what the marker says of a pool that was closed.
     Unsettled,
+    /// J36: a page stays that the log names, if that is not in the file, on the disk.
+    NamedInLog,
+    /// J36: a page stays that the ring names.
+    NamedInRing,
+    /// J36: after a failure no page goes.
+    EvictedAfterFailure,
     /// What a close notes in the log names the header that the log has then.
     NamedHeader,
 }

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::engine::Holes;
+use super::evict::Pages;
 use super::frame::LogEntry;
 use super::header::Seat;
 use super::left::{Recovered, Recovery, Terms};
@@ -43,6 +44,8 @@ struct World {
     removes: bool,
     /// Whether rings grow.
     grows: bool,
+    /// Whether private pages go.
+    evicts: bool,
     /// Whether a thread has taken a position and was killed before it had filled its cell.
     has_gap: bool,
     /// Whether the disk was taken out in this boot, and no open has succeeded since.
@@ -85,6 +88,7 @@ impl World {
             is_closed: false,
             removes: seed % 6 < 2,
             grows: seed % 5 < 2,
+            evicts: seed % 4 < 3,
             has_gap: false,
             is_taken_out: false,
             states,
@@ -204,6 +208,11 @@ impl World {
             let what = self.random.below(12);
             if self.random.one_in(8) {
                 engine.ring.memory().write_back(&mut self.random);
+            }
+            if self.evicts && self.random.one_in(6) {
+                let gone = evict(&engine, &words, &self.pool);
+                let mut touched = self.pool.touched.lock();
+                gone.iter().for_each(|page| _ = (stored.remove(page), touched.remove(page)));
             }
             if self.removes && self.random.one_in(16) {
                 engine.ring.memory().lose_name();
@@ -334,6 +343,48 @@ impl World {
     }
 }
 
+/// The memory of a process, whose pages show the pool's file when they go.
+struct SimPages<'w> {
+    words: &'w [AtomicU64],
+    file: Vec<u8>,
+    gone: parking_lot::Mutex<Vec<u64>>,
+}
+
+impl Pages for SimPages<'_> {
+    fn with_length(&self, work: &mut dyn FnMut()) -> bool {
+        work();
+        true
+    }
+
+    /// The second page and the third one go together, or stay.
+    fn unit(&self, at: u64) -> (std::ops::Range<u64>, bool) {
+        if at < 4096 { (0..4096, false) } else { (4096..3 * 4096, true) }
+    }
+
+    fn shows(&self, at: u64, bytes: &[u8]) -> bool {
+        let words = &self.words[at as usize / 8..][..bytes.len() / 8];
+        bytes.chunks_exact(8).map(super::sealed::word).eq(words.iter().map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    fn show_file(&self, range: std::ops::Range<u64>, kept: &[u64]) -> std::io::Result<()> {
+        for page in range.step_by(4096).filter(|at| !kept.contains(at)) {
+            let bytes = &self.file[page as usize..][..4096];
+            assert!(self.shows(page, bytes), "a page that goes shows something else");
+            self.gone.lock().push(page / 4096);
+        }
+        Ok(())
+    }
+
+    fn let_go(&self, _: std::ops::Range<u64>) {}
+}
+
+/// Lets pages go that the file shows. Returns which.
+fn evict(engine: &Engine<SimDisk, SimMemory>, words: &[AtomicU64], pool: &SimDisk) -> Vec<u64> {
+    let pages = SimPages { words, file: pool.bytes(), gone: Default::default() };
+    let _ = engine.evict_some(&pages, engine.private.shown_from(0, 8), std::time::Duration::ZERO);
+    pages.gone.into_inner()
+}
+
 /// Opens after each crash, and crashes again, in the open too.
 fn history(seed: u64) {
     alone();
@@ -370,6 +421,44 @@ fn what_was_synced_is_there_after_crashes_of_all_kinds_in_a_row() {
             eprintln!("seed {seed}");
             std::panic::resume_unwind(why);
         }
+    }
+}
+
+/// Pages go once a checkpoint has synced them, and not after a failure; and the next store makes them private again.
+#[test]
+fn pages_go_that_the_file_shows_and_none_after_a_failure() {
+    for rule in [None, Some(Rule::EvictedAfterFailure)] {
+        alone();
+        let mut world = World::new(8);
+        let engine = world.open().unwrap();
+        let words: Vec<AtomicU64> = world.shown().into_iter().map(AtomicU64::new).collect();
+        let store = |at: u64, value: u64| {
+            words[at as usize / 8].store(value, Ordering::Relaxed);
+            engine.flush(at, 8, false, |at| words[at as usize / 8].load(Ordering::Relaxed));
+        };
+        let gone = || evict(&engine, &words, &world.pool);
+        (1..3).for_each(|page| store(page * 4096, 7));
+        assert!(gone().is_empty());
+        engine.sync().unwrap();
+        assert!(gone().is_empty());
+        engine.checkpoint().unwrap();
+        // A cell of the ring names the third page.
+        store(2 * 4096 + 64, 8);
+        assert_eq!(gone(), [1]);
+        assert!(gone().is_empty());
+        engine.sync().unwrap();
+        engine.checkpoint().unwrap();
+        assert_eq!(gone(), [2]);
+        store(4096, 9);
+        engine.sync().unwrap();
+        engine.checkpoint().unwrap();
+        world.fate.failing_sync.store(1, Ordering::Relaxed);
+        store(2 * 4096, 9);
+        assert!(engine.sync().is_err());
+        leave_out(rule);
+        let gone = gone();
+        leave_out(None);
+        assert_eq!(gone.is_empty(), rule.is_none());
     }
 }
 
@@ -634,6 +723,8 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::Prefix,
         Rule::NotedLast,
         Rule::AnyFrame,
+        Rule::NamedInLog,
+        Rule::NamedInRing,
     ];
     for rule in all {
         assert!(found_without(rule, 40_000, history).is_some(), "{rule:?} is left out, and nothing is found");

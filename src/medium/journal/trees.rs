@@ -108,6 +108,12 @@ impl Medium for OnDisk {
         self.engine.sync()
     }
 
+    fn window(&self) -> crate::medium::Window<'_> {
+        crate::medium::Window::NONE
+    }
+
+    fn pause(&self) {}
+
     fn admit(&self) -> io::Result<()> {
         self.engine.admit()
     }

@@ -17,8 +17,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// What keeps the pages mapped.
 pub(super) type Map = pages::FileMap;
@@ -30,7 +30,7 @@ pub(super) const REACH: u64 = 64 << 30;
 pub(super) struct System {
     /// Held by a thread that changes the length. No other lock is taken meanwhile, but for the journal's, whose holders
     /// wait for no lock of a pool.
-    growing: Mutex<()>,
+    pub(super) growing: Arc<Mutex<()>>,
     /// What was given back of a file in memory.
     pub(super) covered: Covered,
     /// Whether the file is in memory only (tmpfs).
@@ -42,7 +42,7 @@ pub(super) struct System {
 impl System {
     pub(super) fn of(file: &LockedFile) -> Self {
         let in_memory = rustix::fs::fstatfs(file.as_file()).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC);
-        Self { growing: Mutex::new(()), covered: Covered::default(), in_memory, wishes: Wishes::default() }
+        Self { growing: Arc::default(), covered: Covered::default(), in_memory, wishes: Wishes::default() }
     }
 }
 
@@ -265,10 +265,13 @@ impl Mapped {
             if self.file.allocate(whole.start, whole.end - whole.start).unwrap_or(false) {
                 self.map.cache_huge(self.file.as_file(), &whole);
             }
-        } else if self.file.is_unused_from(whole.start)
-            || disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false)
+        } else if let Some(journal) = &self.journal
+            && journal.may_detach(whole.end - whole.start)
+            && (self.file.is_unused_from(whole.start)
+                || disk_file::is_zero(self.file.as_file(), whole.clone()).unwrap_or(false))
+            && self.map.detach(whole.clone()).is_ok()
         {
-            let _ = self.map.detach(whole);
+            journal.is_detached(whole);
         }
     }
 }

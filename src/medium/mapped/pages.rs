@@ -7,13 +7,15 @@ use super::places::AddressPlace;
 use crate::arch::{self, Flush};
 use crate::medium::{Domain, LINE};
 use crate::memory::addresses::{self, SetAside};
+use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mremap_fixed, munmap};
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The unit that the system maps beside a [`page`], where there is one.
 pub(super) const HUGE_PAGE: u64 = 2 << 20;
@@ -73,6 +75,8 @@ pub(in crate::medium) struct FileMap {
     how: MapMode,
     /// How the system was told to read it.
     pub(super) advised: Advised,
+    /// The offsets of the huge pages that are [detached](Self::detach).
+    detached: Mutex<BTreeSet<u64>>,
     /// Bytes from `start` on that are reserved or mapped, in whole pages.
     reserved: AtomicUsize,
     /// Bytes from `start` on that are mapped, in whole pages.
@@ -109,6 +113,7 @@ impl FileMap {
             start,
             how,
             advised: Advised::default(),
+            detached: Mutex::default(),
             reserved: reserved.into(),
             mapped: 0.into(),
             set_aside: SetAside::default(),
@@ -240,6 +245,7 @@ impl FileMap {
             let _ = unsafe { munmap(elsewhere, to - at) };
             self.mapped.store(at, Ordering::Release);
             let start = self.start.wrapping_byte_add(at);
+            self.detached.lock().split_off(&(at as u64 / HUGE_PAGE * HUGE_PAGE));
             // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and zeros are as good as
             // anything else.
             let cut = unsafe { mmap_anonymous(start, to - at, both, flags | MapFlags::FIXED) };
@@ -399,20 +405,102 @@ impl FileMap {
         let len = (range.end - range.start) as usize;
         let start = self.part(&range).filter(|_| range.start.is_multiple_of(HUGE_PAGE));
         let start = start.expect("whole huge pages of the mapping");
+        let mut detached = self.detached.lock();
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: a part of this very mapping, which shows zeros and goes on to; words in it are only accessed
         // atomically.
         unsafe { mmap_anonymous(start, len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        detached.extend(range.step_by(HUGE_PAGE as usize));
         // Only a hint.
         // SAFETY: exactly the part that was mapped; the advice changes no content.
         let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
         Ok(())
     }
 
+    /// The huge page that is [detached](Self::detach), of which an offset is a part.
+    pub(super) fn detached_around(&self, at: u64) -> Option<std::ops::Range<u64>> {
+        let start = at / HUGE_PAGE * HUGE_PAGE;
+        self.detached.lock().contains(&start).then_some(start..start + HUGE_PAGE)
+    }
+
+    /// Shows the file again in one huge page that is detached, but for the pages that begin at `kept`. Nobody stores
+    /// there meanwhile; readers go on, and find either memory, which shows the same.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; then the mapping is as it was.
+    pub(super) fn attach(&self, file: &File, range: std::ops::Range<u64>, kept: &[u64]) -> io::Result<()> {
+        let mut detached = self.detached.lock();
+        let start = self.part(&range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (protection, flags) = self.how.flags();
+        let (at, len) = (range.start as usize, (range.end - range.start) as usize);
+        // Elsewhere first: a mapping over this one that fails may have unmapped it.
+        // SAFETY: a new mapping where nothing is: the kernel chooses the address.
+        let elsewhere = unsafe { mmap(null_mut(), len, protection, flags, file, at as u64) }?;
+        for page_at in kept {
+            let offset = *page_at as usize - at;
+            let (from, to) = (start.wrapping_byte_add(offset), elsewhere.wrapping_byte_add(offset));
+            for word in (0..page()).step_by(8) {
+                // SAFETY: a word of this mapping, which is only accessed atomically.
+                let value = unsafe { &*from.wrapping_byte_add(word).cast::<AtomicU64>() }.load(Ordering::Relaxed);
+                // SAFETY: a word of the mapping made above, which nobody else uses.
+                unsafe { to.wrapping_byte_add(word).cast::<u64>().write(value) };
+            }
+        }
+        let moved = if kept.is_empty() {
+            // SAFETY: exactly the mapping made above, which nobody uses.
+            let _ = unsafe { munmap(elsewhere, len) };
+            // SAFETY: a part of this very mapping, which shows the same as the file; words in it are only accessed
+            // atomically.
+            unsafe { mmap(start, len, protection, flags | MapFlags::FIXED, file, range.start) }
+        } else {
+            // SAFETY: exactly the mapping made above takes the place of a part of this one, which shows the same.
+            unsafe { mremap_fixed(elsewhere, len, len, MremapFlags::MAYMOVE, start) }
+        };
+        if let Err(error) = moved {
+            // SAFETY: a part of this very mapping, if that is still there; the advice changes no content.
+            if unsafe { madvise(start, len, Advice::Normal) }.is_err() {
+                // It is not, and with it went what nothing else has: nobody may go on.
+                std::process::abort();
+            }
+            return Err(error.into());
+        }
+        self.advise_as_before(start, len);
+        detached.remove(&range.start);
+        Ok(())
+    }
+
+    /// Lets go of the private pages of a range: they show the file, or zeros where they are [detached](Self::detach).
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub(super) fn show_file(&self, range: &std::ops::Range<u64>) -> io::Result<()> {
+        /// As `MADV_DONTNEED`, in memory that is locked. Not every C library names it.
+        const DONT_NEED_LOCKED: i32 = 24;
+        let start = self.part(range).filter(|_| self.how == MapMode::Private).ok_or(io::ErrorKind::InvalidInput)?;
+        let len = (range.end - range.start) as usize;
+        // SAFETY: whole pages of a private mapping: the next access finds the page of the file, or zeros, and words are
+        // only accessed atomically.
+        match unsafe { madvise(start, len, Advice::LinuxDontNeed) } {
+            Err(Errno::INVAL) => {
+                // SAFETY: as above.
+                let done = unsafe { libc::madvise(start, len, DONT_NEED_LOCKED) };
+                if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+            }
+            done => Ok(done?),
+        }
+    }
+
     pub(in crate::medium) fn start(&self) -> *mut u8 {
         self.start.cast()
     }
 }
+
+// SAFETY: the addresses of a mapping, which belong to no thread; what changes it is behind locks, or one thread's.
+unsafe impl Send for FileMap {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for FileMap {}
 
 impl Drop for FileMap {
     fn drop(&mut self) {

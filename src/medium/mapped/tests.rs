@@ -69,8 +69,19 @@ fn recovered(path: &Path, mapping: Mapping, recovery: Recovery) -> Mapped {
     Mapped::existing_with(path, mapping, REACH, wanted).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))
 }
 
+fn store(m: &Mapped, at: u64, value: u64) {
+    let _window = m.window();
+    m.store(at, value);
+}
+
+fn store_pair(m: &Mapped, at: u64, pair: [u64; 2]) {
+    let _window = m.window();
+    m.store_pair(at, pair);
+}
+
 /// Stores a word such that it is there after a kill.
 fn put(m: &Mapped, at: u64, value: u64) {
+    let _window = m.window();
     m.store(at, value);
     m.flush(at, 8, Step::Measure);
     m.fence(Step::Measure);
@@ -193,8 +204,8 @@ fn a_copy_grows_in_memory() {
     let m = scratch.again(Mapping::Copy);
     m.reserve(MIB, 2 * MIB).unwrap();
     assert_eq!((m.accessible(), file_len(&m)), (4 * MIB, MIB + 8));
-    m.store(3 * MIB, 6);
-    m.store(MIB + 8, 7);
+    store(&m, 3 * MIB, 6);
+    store(&m, MIB + 8, 7);
     assert_eq!([MIB, MIB + 8, 3 * MIB, 4 * MIB - 8].map(|at| m.load(at)), [5, 7, 6, 0]);
     assert_eq!(m.truncate(MIB).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     m.release(0, MIB).unwrap();
@@ -202,7 +213,7 @@ fn a_copy_grows_in_memory() {
     // So does what is only read, for what an open repairs. Nobody else may store to it.
     let read = scratch.again(Mapping::Read);
     read.reserve(MIB, 16).unwrap();
-    read.store(MIB + 8, 9);
+    store(&read, MIB + 8, 9);
     assert_eq!((read.accessible(), file_len(&read), read.load(MIB + 8)), (2 * MIB, MIB + 8, 9));
     assert!(read.refuses() && !read.forked() && !m.refuses());
     assert_eq!(read.truncate(MIB).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -220,9 +231,12 @@ fn an_access_beyond_what_is_mapped_panics() {
         let words = &mut [0; 8];
         for at in [MIB, MIB + 4096, 2 * MIB, REACH - 8, REACH, u64::MAX] {
             assert!(panics(|| _ = m.load(at)), "{at:#x}");
-            assert!(panics(|| m.store(at, 1)));
-            assert!(panics(|| m.store_pair(at, [1, 2])));
-            assert!(panics(|| m.swap_pair(at, [1, 2])));
+            assert!(panics(|| store(&m, at, 1)));
+            assert!(panics(|| store_pair(&m, at, [1, 2])));
+            assert!(panics(|| {
+                let _window = m.window();
+                m.swap_pair(at, [1, 2]);
+            }));
             assert!(panics(|| m.load_words(at, words)));
             for hint in [Hint::Soon, Hint::InOrder, Hint::Fresh] {
                 m.hint(at.min(REACH), 4 * MIB, hint);
@@ -230,10 +244,10 @@ fn an_access_beyond_what_is_mapped_panics() {
         }
         assert!(panics(|| m.load_words(MIB - 56, words)));
         assert!(!panics(|| m.load_words(MIB - 64, words)));
-        assert!(!panics(|| m.store_pair(MIB - 16, [1, 2])));
+        assert!(!panics(|| store_pair(&m, MIB - 16, [1, 2])));
         m.reserve(MIB, 8).unwrap();
-        assert!(!panics(|| m.store(2 * MIB - 8, 1)));
-        assert!(panics(|| m.store(2 * MIB, 1)));
+        assert!(!panics(|| store(&m, 2 * MIB - 8, 1)));
+        assert!(panics(|| store(&m, 2 * MIB, 1)));
     }
 }
 
@@ -320,7 +334,7 @@ fn what_is_given_back_are_whole_pages_of_the_machine() {
 fn release_and_use(scratch: &Scratch) {
     let m = scratch.with(MIB, false);
     m.reserve(0, 32 * MIB).unwrap();
-    (0..32 * MIB).step_by(4096).for_each(|at| m.store(at, at | 1));
+    (0..32 * MIB).step_by(4096).for_each(|at| store(&m, at, at | 1));
     m.sync().unwrap();
     let before = m.allocated().unwrap();
     assert!(before >= 32 * MIB);
@@ -339,12 +353,12 @@ fn release_and_use(scratch: &Scratch) {
     assert_eq!(m.allocated().unwrap(), after, "to look takes space");
     // A part of it, then the rest.
     m.reserve(10 * MIB, 4096).unwrap();
-    m.store(10 * MIB, 3);
+    store(&m, 10 * MIB, 3);
     assert!(m.allocated().unwrap() < after + MIB);
     assert_eq!([10 * MIB, 10 * MIB + 4096].map(|at| m.load(at)), [3, 0]);
     m.reserve(8 * MIB, 16 * MIB).unwrap();
     assert!(m.allocated().unwrap() + MIB > before);
-    m.store(16 * MIB, 5);
+    store(&m, 16 * MIB, 5);
     drop(m);
     assert_eq!([10 * MIB, 16 * MIB].map(|at| scratch.again(Mapping::Read).load(at)), [3, 5]);
 }
@@ -423,12 +437,12 @@ fn what_is_given_back_can_be_stored_to_and_is_lost() {
     for scratch in [Scratch::new()].into_iter().chain(Scratch::in_memory()) {
         let m = scratch.with(4 * MIB, false);
         m.release(2 * MIB, 2 * MIB).unwrap();
-        m.store(3 * MIB, 7);
-        m.store_pair(3 * MIB + 16, [8, 9]);
+        store(&m, 3 * MIB, 7);
+        store_pair(&m, 3 * MIB + 16, [8, 9]);
         m.release(0, 4 * MIB).unwrap();
-        m.store(0, 7);
+        store(&m, 0, 7);
         m.reserve(0, 4 * MIB).unwrap();
-        m.store(3 * MIB, 5);
+        store(&m, 3 * MIB, 5);
         drop(m);
         assert_eq!(scratch.again(Mapping::Read).load(3 * MIB), 5);
     }
@@ -448,7 +462,7 @@ fn an_access_that_meets_a_cut_finds_memory() {
         lent[0].store(7, Ordering::Relaxed);
         m.reserve(4 * MIB, 64).unwrap();
         assert_eq!(m.load(4 * MIB), 0, "{has_journal}");
-        m.store(4 * MIB, 8);
+        store(&m, 4 * MIB, 8);
         assert_eq!(lent[0].load(Ordering::Relaxed), 8);
     }
 }
@@ -522,7 +536,7 @@ fn takes_a_part_of_few_addresses() {
     };
     assert!(error.kind() == io::ErrorKind::OutOfMemory && error.to_string().contains("ulimit -v"), "{error}");
     assert!((512 * MIB..1024 * MIB).contains(&len), "{len}");
-    m.store(len - 8, 4);
+    store(&m, len - 8, 4);
     let len = file_len(&m);
     assert_eq!(m.reserve(m.facts().len, 64).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     assert_eq!((file_len(&m), m.accessible()), (len, len));

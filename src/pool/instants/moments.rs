@@ -133,6 +133,7 @@ impl<M: Medium> PoolState<M> {
     }
 
     fn give_up(&self, snapshots: impl FnOnce(&Instants, &mut Open)) {
+        let _window = self.medium.window();
         let slots = self.catalog.lock();
         let mut open = self.instants.open.lock();
         snapshots(&self.instants, &mut open);

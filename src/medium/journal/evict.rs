@@ -1,0 +1,218 @@
+//! Private pages go back to the page cache: those whose content a checkpoint has put into the pool file, and synced
+//! (J34 to J37).
+//!
+//! A page that goes shows what the file holds, which is what it showed before. No thread has stored to it that has not
+//! flushed (the gate of the windows is shut), no entry names it that is not in the file, on the disk (`private.rs`, and
+//! the cells of the ring), and it is compared with the file besides. The next store makes it private again.
+
+use super::disk::Disk;
+use super::engine::Engine;
+use super::memory::Memory;
+use super::private::PAGE;
+use super::rule::{Rule, holds};
+use crate::sync::sleep;
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How many pages are looked at behind one shut gate.
+const PAGES: usize = 512;
+/// After so long behind a shut gate no further page goes.
+const BEHIND: Duration = Duration::from_micros(200);
+/// How long windows are waited for at first, and at most.
+const PATIENCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
+/// How often windows are waited for before the pages are left for later.
+const TRIES: u32 = 8;
+/// When they are looked at again then.
+const LATER: Duration = Duration::from_millis(20);
+/// How much longer the gate is open than it was shut.
+const OPEN: u32 = 10;
+/// How many adjacent pages are compared at a time.
+const RUN: u64 = 64;
+
+/// A mapping whose private pages can go.
+pub(crate) trait Pages: Send + Sync {
+    /// Does this while the mapping keeps its length. False if somebody is changing that.
+    fn with_length(&self, work: &mut dyn FnMut()) -> bool;
+
+    /// The range that goes as a whole, or not at all, of which this offset is a part; and whether pages of it can stay
+    /// private when it goes.
+    fn unit(&self, at: u64) -> (Range<u64>, bool);
+
+    /// Whether the mapping shows these bytes.
+    fn shows(&self, at: u64, bytes: &[u8]) -> bool;
+
+    /// Shows the file in a unit, or in several adjacent ones, but for the pages that begin at `kept`, in ascending
+    /// order.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; then the mapping is as it was.
+    fn show_file(&self, range: Range<u64>, kept: &[u64]) -> io::Result<()>;
+
+    /// Lets go of pages that nobody uses: they show zeros, or the file, or what they showed.
+    fn let_go(&self, range: Range<u64>);
+}
+
+/// What an attempt came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Eviction {
+    /// So many pages are not private any more, or are not counted any more.
+    Done(usize),
+    /// Windows stay open, or somebody changes the length.
+    Busy,
+    /// The system does not show the file again.
+    Refused,
+}
+
+impl<F: Disk, R: Memory> Engine<F, R> {
+    /// Lets pages go until half of the budget is free, as far as that can be. Returns when to look again. One thread
+    /// at a time.
+    pub(crate) fn evict(&self) -> Option<Instant> {
+        let (Some(pages), Some(share)) = (self.pages.get(), self.private.share()) else { return None };
+        if !share.is_much() {
+            self.windows.set_full(false);
+            return None;
+        }
+        let [mut patience, longest] = PATIENCE;
+        let (mut tries, mut has_wrapped, mut later) = (0, false, None);
+        while share.is_half() && self.check().is_ok() {
+            let from = self.hand.load(Relaxed);
+            let candidates = self.private.shown_from(from, PAGES);
+            let Some(&last) = candidates.last() else {
+                if from == 0 || std::mem::replace(&mut has_wrapped, true) {
+                    break;
+                }
+                self.hand.store(0, Relaxed);
+                continue;
+            };
+            let since = Instant::now();
+            match self.evict_some(&**pages, candidates, patience) {
+                Eviction::Done(count) => {
+                    tries = 0;
+                    patience = PATIENCE[0];
+                    if count == 0 {
+                        self.hand.store(last + 1, Relaxed);
+                    }
+                }
+                Eviction::Busy if tries < TRIES => {
+                    tries += 1;
+                    patience = (patience * 2).min(longest);
+                }
+                Eviction::Busy => {
+                    later = Some(Instant::now() + LATER);
+                    break;
+                }
+                Eviction::Refused => {
+                    share.is_of_no_use();
+                    break;
+                }
+            }
+            if !self.windows.is_full() {
+                sleep(since.elapsed() * OPEN);
+            }
+        }
+        // Nobody waits where nothing would come of it.
+        let is_hopeless = || self.private.named() == 0 && self.private.shown_from(0, 1).is_empty();
+        self.windows.set_full(share.is_full() && later.is_none() && !is_hopeless() && self.check().is_ok());
+        later
+    }
+
+    /// Lets those of the candidates go that the file shows, behind a shut gate.
+    pub(super) fn evict_some(&self, pages: &dyn Pages, candidates: Vec<u64>, patience: Duration) -> Eviction {
+        let (mut candidates, mut done) = (candidates, Eviction::Busy);
+        let is_done = pages.with_length(&mut || {
+            // Locks: `growing`, then the gate, then nothing for which a thread in a window may wait (J35).
+            let Some(_shut) = self.windows.shut(patience) else { return };
+            done = self.evict_shown(pages, &mut candidates);
+        });
+        if is_done { done } else { Eviction::Busy }
+    }
+
+    fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>) -> Eviction {
+        let since = Instant::now();
+        let until = self.private.keep_shown(candidates);
+        // Nobody fills cells meanwhile.
+        let named: BTreeSet<u64> = self.ring.offsets(until).map(|at| at / PAGE).collect();
+        let whole = self.len() / PAGE;
+        candidates.retain(|page| *page < whole && (!named.contains(page) || !holds(Rule::NamedInRing)));
+        // After a failure, nothing is known of what the file will show (J36).
+        if self.check().is_err() && holds(Rule::EvictedAfterFailure) {
+            return Eviction::Done(0);
+        }
+        let mut gone = 0;
+        let mut rest = &candidates[..];
+        while let Some(&first) = rest.first()
+            && since.elapsed() < BEHIND
+        {
+            let (unit, keeps) = pages.unit(first * PAGE);
+            let run = if keeps { unit } else { run(rest, unit, |at| pages.unit(at)) };
+            let (these, others) = rest.split_at(rest.partition_point(|page| page * PAGE < run.end));
+            rest = others;
+            match self.evict_run(pages, &run, these, keeps) {
+                Ok(()) => gone += these.len(),
+                Err(_) => return if gone == 0 { Eviction::Refused } else { Eviction::Done(gone) },
+            }
+        }
+        Eviction::Done(gone)
+    }
+
+    /// Lets pages of a run of units go that show what the file does. The others are not counted any more: they are few,
+    /// and an entry that names them counts them again.
+    fn evict_run(&self, pages: &dyn Pages, run: &Range<u64>, these: &[u64], keeps: bool) -> io::Result<()> {
+        let mut bytes = vec![0; (run.end - run.start) as usize];
+        self.pool.read(run.start, &mut bytes)?;
+        let goes = |page: u64| {
+            let bytes = &bytes[(page * PAGE - run.start) as usize..][..PAGE as usize];
+            these.binary_search(&page).is_ok() && (pages.shows(page * PAGE, bytes) || !is_compared())
+        };
+        let all = || run.start / PAGE..run.end / PAGE;
+        let gone = if keeps {
+            let kept: Vec<u64> = all().filter(|&page| !goes(page)).map(|page| page * PAGE).collect();
+            pages.show_file(run.clone(), &kept)?;
+            all().count() - kept.len()
+        } else {
+            let in_unit = |page: u64| {
+                let (unit, _) = pages.unit(page * PAGE);
+                unit.start / PAGE..unit.end / PAGE
+            };
+            let mut gone = 0;
+            let mut from = all().start;
+            while from < all().end {
+                let mut to = from;
+                while to < all().end && in_unit(to).all(goes) {
+                    to = in_unit(to).end;
+                }
+                if to > from {
+                    pages.show_file(from * PAGE..to * PAGE, &[])?;
+                }
+                gone += (to - from) as usize;
+                from = to.max(in_unit(from).end);
+            }
+            gone
+        };
+        self.counts.evicted.fetch_add(gone as u64, Relaxed);
+        self.private.remove(these.iter().copied());
+        Ok(())
+    }
+}
+
+/// Whether a page that goes is compared with the file. Where a rule is left out, that would hide it.
+fn is_compared() -> bool {
+    [Rule::NamedInLog, Rule::NamedInRing, Rule::EvictedAfterFailure].into_iter().all(holds)
+}
+
+/// The adjacent units that begin with this one, all of whose pages are wanted, as many as are compared at a time; or
+/// that unit.
+fn run(wanted: &[u64], first: Range<u64>, unit: impl Fn(u64) -> (Range<u64>, bool)) -> Range<u64> {
+    let mut run = first;
+    while run.end < run.start + RUN * PAGE
+        && wanted.binary_search(&(run.end / PAGE)).is_ok()
+        && let (next, false) = unit(run.end)
+    {
+        run.end = next.end;
+    }
+    run
+}
