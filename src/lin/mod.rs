@@ -26,6 +26,8 @@ mod check;
 mod clock;
 mod durable;
 mod explain;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+mod journaled;
 mod op;
 mod perform;
 mod plan;
@@ -138,6 +140,8 @@ pub enum Control {
     Reads,
     /// Leaves are not frozen for snapshots before they change.
     Frozen,
+    /// Private pages go while others store to them.
+    Gate,
 }
 
 impl Campaign {
@@ -146,6 +150,14 @@ impl Campaign {
     pub fn run<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
         let tree_type = self.tree_type::<N>();
         self.rounds_of(progress, &|seed| round::run(tree_type, seed, self.threads))
+    }
+
+    /// As [`run`](Self::run) on a pool in a file with a [journal](crate::Journal), of whose private memory one page may
+    /// be used, in the directory for temporary files.
+    #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+    pub fn journaled<N: Checkable>(&self, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+        let tree_type = self.tree_type::<N>();
+        self.rounds_of(progress, &|seed| journaled::run(tree_type, seed, self.threads))
     }
 
     /// As [`run`](Self::run) on a [simulated medium](crate::medium::Sim) that is cut at random moments: what is found
@@ -172,8 +184,13 @@ impl Campaign {
             Control::Still => crate::sync::delay::Validation::Still,
             Control::Reads => crate::sync::delay::Validation::Reads,
             Control::Frozen => crate::sync::delay::Validation::Frozen,
+            Control::Gate => crate::sync::delay::Validation::Gate,
         }));
-        let outcome = self.run::<N>(progress);
+        let outcome = match control {
+            #[cfg(target_os = "linux")]
+            Control::Gate => self.journaled::<N>(progress),
+            _ => self.run::<N>(progress),
+        };
         crate::sync::delay::leave_out(None);
         outcome
     }

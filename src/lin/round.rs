@@ -64,7 +64,7 @@ fn holding(words: impl IntoIterator<Item = u64>, plan: &Plan) -> Any {
 }
 
 /// The options of a pool for some leaves of this many bytes, with records between them.
-fn options(bytes: u64) -> Options {
+pub(super) fn options(bytes: u64) -> Options {
     let segment = (bytes * 16).next_power_of_two().max(4096);
     Pool::options().segment_size(segment)
 }

@@ -41,6 +41,11 @@ pub struct Metrics {
     pub checkpoints: Histogram,
     /// How long changes waited because the ring was full. As [`JournalStat::waits`](crate::stat::JournalStat::waits).
     pub waits: Histogram,
+    /// Bytes of private memory that a pool with a journal takes. As
+    /// [`JournalStat::private`](crate::stat::JournalStat::private).
+    pub private: u64,
+    /// Bytes that it may take, alone or with others. As [`JournalStat::budget`](crate::stat::JournalStat::budget).
+    pub budget: u64,
     /// Page faults of the whole process, where the system tells.
     pub faults: Option<Faults>,
     /// The trees that are open, by name.
@@ -160,6 +165,7 @@ impl<M: Medium> Pool<M> {
         let mut trees: Vec<TreeMetrics> = measured.into_iter().map(|of| of.tree).collect();
         trees.sort_by(|one, other| one.name.cmp(&other.name));
         let [commits, syncs, checkpoints, waits] = state.vitals.times();
+        let journal = state.medium.journal_stat().unwrap_or_default();
         Metrics {
             used: state.segments.in_use(),
             free: state.segments.available(),
@@ -169,6 +175,8 @@ impl<M: Medium> Pool<M> {
             syncs,
             checkpoints,
             waits,
+            private: journal.private,
+            budget: journal.budget,
             faults: page_faults().map(|[major, minor]| Faults { major, minor }),
             trees,
         }

@@ -267,7 +267,7 @@ impl Options {
     /// quarters of this are used, pages whose content is in the file go back to the page cache, which the system can
     /// use for something else. If all of it is used, changes wait for that: writes that are spread over more pages than
     /// fit are as fast as the disk takes them. One change alone may take more. With more of this, checkpoints come less
-    /// often and write less. At least 64 KiB are taken. The environment variable `BRISTLECONE_PRIVATE_MEMORY`, in
+    /// often and write less. At least 4 KiB are taken. The environment variable `BRISTLECONE_PRIVATE_MEMORY`, in
     /// bytes, stands for this where a program does not say it.
     ///
     /// [`Pool::journal`] tells what is used. Without a journal, and on other systems than Linux, this does nothing.

@@ -24,7 +24,7 @@
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 
-use crate::sync::delay::{Validation, is_left_out};
+use crate::sync::delay::{Validation, delay, is_left_out};
 use crate::sync::shards::{SHARDS, own_or_none, shard};
 use crate::sync::{AtomicU64, Ordering, sequentially_consistent, sleep, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
@@ -91,6 +91,7 @@ impl<'w> Window<'w> {
         if by_store {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             light();
+            delay();
         } else {
             count.fetch_add(1, Ordering::SeqCst);
             sequentially_consistent();
@@ -213,6 +214,9 @@ impl Windows {
             return None;
         }
         let shut = Shut(self);
+        if is_left_out(Validation::Gate) {
+            return Some(shut);
+        }
         if !is_left_out(Validation::Heavy) {
             heavy();
         }

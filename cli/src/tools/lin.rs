@@ -51,6 +51,10 @@ pub(crate) struct Args {
     /// On a simulated medium that is cut at random moments: what is found after a crash must be explained, too
     #[arg(long)]
     durable: bool,
+    /// In a file with a journal, of whose private memory one page may be used, so that pages go all the time
+    #[cfg(target_os = "linux")]
+    #[arg(long, conflicts_with = "durable")]
+    journaled: bool,
     /// Plant bugs, one after the other, and see that each is found: leave out validations of readers, which takes a
     /// binary built with --cfg bristlecone_delays; with --durable, fences of writers
     #[arg(long)]
@@ -92,6 +96,8 @@ impl ValuesName {
 enum What {
     Rounds,
     Durable,
+    #[cfg(target_os = "linux")]
+    Journaled,
     #[cfg(bristlecone_delays)]
     Without(Control),
     DurableWithout,
@@ -100,7 +106,14 @@ enum What {
 impl What {
     /// Whether a planted bug must be found.
     fn is_control(self) -> bool {
-        !matches!(self, Self::Rounds | Self::Durable)
+        match self {
+            Self::Rounds | Self::Durable => false,
+            #[cfg(target_os = "linux")]
+            Self::Journaled => false,
+            #[cfg(bristlecone_delays)]
+            Self::Without(_) => true,
+            Self::DurableWithout => true,
+        }
     }
 
     /// Whether it can be done with these trees: some controls leave out what only trees of byte strings have, or what
@@ -111,7 +124,7 @@ impl What {
             return match control {
                 Control::Reads | Control::Frozen => subject.is_two(),
                 Control::Lag | Control::Still => subject.has_byte_strings() && !subject.is_two(),
-                Control::Version | Control::Span => !subject.is_two(),
+                Control::Version | Control::Span | Control::Gate => !subject.is_two(),
             };
         }
         !(self.is_control() && subject.is_two())
@@ -121,6 +134,8 @@ impl What {
         match self {
             Self::Rounds => "",
             Self::Durable => ", crashed",
+            #[cfg(target_os = "linux")]
+            Self::Journaled => ", in a file with a journal",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Version) => ", without the check of versions",
             #[cfg(bristlecone_delays)]
@@ -133,6 +148,8 @@ impl What {
             Self::Without(Control::Reads) => ", without looking again at what was read",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Frozen) => ", without freezing leaves for snapshots",
+            #[cfg(bristlecone_delays)]
+            Self::Without(Control::Gate) => ", in a file with a journal, while pages go that others store to",
             Self::DurableWithout => ", crashed, without the fence before a leaf is unlocked",
         }
     }
@@ -143,6 +160,8 @@ fn checked(of: &dyn Campaigns, campaign: &Campaign, what: What, progress: &(dyn 
     match what {
         What::Rounds => of.rounds(campaign, progress),
         What::Durable => of.durable(campaign, progress),
+        #[cfg(target_os = "linux")]
+        What::Journaled => of.journaled(campaign, progress),
         #[cfg(bristlecone_delays)]
         What::Without(control) => of.control(campaign, control, progress),
         What::DurableWithout => of.durable_control(campaign, progress),
@@ -167,7 +186,12 @@ impl Job {
 
     fn arguments(&self) -> String {
         let Subject { layout, slots, index, .. } = self.subject;
-        let durable = if matches!(self.what, What::Durable | What::DurableWithout) { " --durable" } else { "" };
+        let durable = match self.what {
+            What::Durable | What::DurableWithout => " --durable",
+            #[cfg(target_os = "linux")]
+            What::Journaled => " --journaled",
+            _ => "",
+        };
         let values = self.values.name();
         let keys = self.keys.map_or(String::new(), |keys| format!(" --keys {}", keys.name()));
         format!("--layout {layout} --slots {slots} --index {} --values {values}{keys}{durable}", index.name())
@@ -176,9 +200,14 @@ impl Job {
 
 fn jobs(args: &Args) -> Outcome<Vec<Job>> {
     let whats = match (args.control, args.durable) {
+        #[cfg(target_os = "linux")]
+        (false, false) if args.journaled => vec![What::Journaled],
         (false, false) => vec![What::Rounds],
         (false, true) => vec![What::Durable],
         (true, true) => vec![What::DurableWithout],
+        #[cfg(bristlecone_delays)]
+        #[cfg(target_os = "linux")]
+        (true, false) if args.journaled => vec![What::Without(Control::Gate)],
         #[cfg(bristlecone_delays)]
         (true, false) => {
             use Control::{Frozen, Lag, Reads, Span, Still, Version};

@@ -20,6 +20,8 @@ pub(crate) trait Campaigns: Sync {
     fn rounds(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
     fn durable(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
     fn durable_control(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
+    #[cfg(target_os = "linux")]
+    fn journaled(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome;
     #[cfg(bristlecone_delays)]
     fn control(&self, campaign: &lin::Campaign, control: lin::Control, progress: Found<'_>) -> lin::Outcome;
 }
@@ -59,6 +61,11 @@ impl<N: Checkable> Campaigns for Of<N> {
 
     fn durable(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {
         campaign.durable::<N>(progress)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn journaled(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {
+        campaign.journaled::<N>(progress)
     }
 
     fn durable_control(&self, campaign: &lin::Campaign, progress: Found<'_>) -> lin::Outcome {

@@ -17,8 +17,8 @@ pub(super) fn forced() -> Option<u64> {
 
 /// The least that pools share, in bytes.
 const LEAST: u64 = 4 << 20;
-/// The least that a pool of its own has: some pages for each change.
-const LEAST_OF_ITS_OWN: u64 = 64 << 10;
+/// The least that a pool of its own has: a page.
+const LEAST_OF_ITS_OWN: u64 = 4096;
 /// A pool shares one in so many bytes of memory.
 const PART: u64 = 8;
 

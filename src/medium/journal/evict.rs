@@ -10,8 +10,8 @@ use super::engine::Engine;
 use super::memory::Memory;
 use super::private::PAGE;
 use super::rule::{Rule, holds};
+use crate::sync::delay::delay;
 use crate::sync::sleep;
-use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -134,10 +134,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>) -> Eviction {
         let since = Instant::now();
         let until = self.private.keep_shown(candidates);
+        let mut stay = vec![false; candidates.len()];
         // Nobody fills cells meanwhile.
-        let named: BTreeSet<u64> = self.ring.offsets(until).map(|at| at / PAGE).collect();
-        let whole = self.len() / PAGE;
-        candidates.retain(|page| *page < whole && (!named.contains(page) || !holds(Rule::NamedInRing)));
+        for at in self.ring.offsets(until) {
+            if let Ok(index) = candidates.binary_search(&(at / PAGE)) {
+                stay[index] = holds(Rule::NamedInRing);
+            }
+        }
+        let (mut stay, whole) = (stay.into_iter(), self.len() / PAGE);
+        candidates.retain(|&page| stay.next() == Some(false) && page < whole);
         // After a failure, nothing is known of what the file will show (J36).
         if self.check().is_err() && holds(Rule::EvictedAfterFailure) {
             return Eviction::Done(0);
@@ -171,6 +176,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let all = || run.start / PAGE..run.end / PAGE;
         let gone = if keeps {
             let kept: Vec<u64> = all().filter(|&page| !goes(page)).map(|page| page * PAGE).collect();
+            delay();
             pages.show_file(run.clone(), &kept)?;
             all().count() - kept.len()
         } else {
@@ -186,6 +192,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     to = in_unit(to).end;
                 }
                 if to > from {
+                    delay();
                     pages.show_file(from * PAGE..to * PAGE, &[])?;
                 }
                 gone += (to - from) as usize;

@@ -18,7 +18,6 @@ use super::budget::Share;
 use super::frame::entries;
 use super::rule::{Rule, holds};
 use crate::sync::Mutex;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -33,13 +32,16 @@ pub(super) struct PageSet {
 }
 
 impl PageSet {
-    pub(super) fn insert(&mut self, page: u64) {
+    /// Adds a page. Tells whether it is new.
+    pub(super) fn insert(&mut self, page: u64) -> bool {
         let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
-        self.len += u64::from(self.words[word] & bit == 0);
+        let is_new = self.words[word] & bit == 0;
+        self.len += u64::from(is_new);
         self.words[word] |= bit;
+        is_new
     }
 
     pub(super) fn remove(&mut self, page: u64) {
@@ -91,7 +93,9 @@ pub(super) struct Private {
 struct Sets {
     /// The pages of all positions below this one are noted.
     until: u64,
-    written: Vec<u64>,
+    written: PageSet,
+    /// What `written` has.
+    list: Vec<u64>,
     synced: PageSet,
     applying: PageSet,
     private: PageSet,
@@ -100,8 +104,8 @@ struct Sets {
 impl Sets {
     /// Passes pages of `pages` that the file shows to `each`, as long as that returns true.
     fn shown(&self, pages: impl Iterator<Item = u64>, mut each: impl FnMut(u64) -> bool) {
-        let written: BTreeSet<u64> = self.written.iter().copied().collect();
-        let is_named = |page| self.synced.contains(page) || self.applying.contains(page) || written.contains(&page);
+        let sets = [&self.written, &self.synced, &self.applying];
+        let is_named = |page| sets.iter().any(|set| set.contains(page));
         for page in pages {
             let is_shown = self.private.contains(page) && (!is_named(page) || !holds(Rule::NamedInLog));
             if is_shown && !each(page) {
@@ -136,12 +140,11 @@ impl Private {
     /// Notes what a frame names, which has the positions below this one, before anything of it is synced.
     pub(super) fn write(&self, until: u64, body: &[u8], len: u64) {
         let mut sets = self.sets.lock();
-        let mut last = u64::MAX;
+        let Sets { written, list, .. } = &mut *sets;
         for (entry, _) in entries(body, len).flatten() {
             let page = entry.bytes().start / PAGE;
-            if page != last {
-                sets.written.push(page);
-                last = page;
+            if written.insert(page) {
+                list.push(page);
             }
         }
         sets.until = until;
@@ -151,8 +154,9 @@ impl Private {
     /// [counts](Self::count).
     pub(super) fn sync(&self) {
         let mut sets = self.sets.lock();
-        let Sets { written, synced, private, .. } = &mut *sets;
-        for page in written.drain(..) {
+        let Sets { written, list, synced, private, .. } = &mut *sets;
+        for page in list.drain(..) {
+            written.remove(page);
             synced.insert(page);
             private.insert(page);
         }
@@ -208,7 +212,7 @@ impl Private {
 
     /// Notes that these pages are private, though no entry names them: the memory that a range has as a whole.
     pub(super) fn add(&self, pages: Range<u64>) {
-        self.change(|private| pages.for_each(|page| private.insert(page)));
+        self.change(|private| pages.for_each(|page| _ = private.insert(page)));
     }
 
     /// Notes that these pages are not private any more.
@@ -226,6 +230,7 @@ impl Private {
 mod tests {
     use super::*;
     use crate::random::Random;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_set_of_pages_is_one() {
@@ -234,8 +239,7 @@ mod tests {
             let page = random.below(300);
             match random.below(5) {
                 0 | 1 => {
-                    set.insert(page);
-                    model.insert(page);
+                    assert_eq!(set.insert(page), model.insert(page));
                 }
                 2 => {
                     set.remove(page);

@@ -1,0 +1,91 @@
+//! Rounds on a pool in a file with a journal, whose private pages go all the time.
+
+use super::check::check;
+use super::clock::Clock;
+use super::plan::Plan;
+use super::round::{entries_of, filled, is_sound, options, read_all, work};
+use crate::crash::tree_type::TreeType;
+use crate::error::{Error, Result};
+use crate::medium::any::Any;
+use crate::medium::{Journal, Mapped, Mapping, Wanted};
+use crate::pool::Pool;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use std::{env, fs, io, process};
+
+/// One page.
+const BUDGET: u64 = 4096;
+/// So often what was changed is synced, and may go.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// The directory of a round.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("bristlecone-lin-{}-{number}", process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Copies a pool with its log and its ring, as a kill leaves them if nothing is changed.
+    fn copy(&self, from: &str, to: &str) -> io::Result<()> {
+        ["", ".log", ".ring"].iter().try_for_each(|ending| {
+            fs::copy(self.path(&format!("{from}{ending}")), self.path(&format!("{to}{ending}"))).map(drop)
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: &Path, of: TreeType) -> Result<Pool<Any>> {
+    let wanted = Wanted { mode: Some(Journal::Every(PERIOD)), private_memory: Some(BUDGET), ..Wanted::default() };
+    let medium = Mapped::existing_with(path, Mapping::Write, 0, wanted).map_err(|fault| fault.of_file(path))?;
+    options(of.bytes).open_on(Arc::new(medium) as Any)
+}
+
+/// Runs the round of a seed. Returns how many operations it had, or what was wrong.
+pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> std::result::Result<u64, String> {
+    let plan = Plan::new(seed, threads, tree_type);
+    let failed = |error: Error| error.to_string();
+    let scratch = Scratch::new().map_err(|error| error.to_string())?;
+    let path = scratch.path("a");
+    options(tree_type.bytes).journal(Journal::OnRequest).open(&path).map_err(failed)?.close().map_err(failed)?;
+    let pool = open(&path, tree_type).map_err(failed)?;
+    let tree = filled(tree_type, &pool, &plan).map_err(failed)?;
+    let clock = Clock::default();
+    let mut calls = work(&plan, seed, &*tree, &clock, &|_| ())?;
+    let read = read_all(&plan, &*tree, &clock).map_err(failed)?;
+    let entries = entries_of(&read);
+    calls.extend(read);
+    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
+        return Err(wrong);
+    }
+    is_sound(&*tree, &entries)?;
+    pool.sync().map_err(failed)?;
+    scratch.copy("a", "killed").map_err(|error| error.to_string())?;
+    drop(tree);
+    pool.close().map_err(failed)?;
+    for name in ["killed", "a"] {
+        let pool = open(&scratch.path(name), tree_type).map_err(failed)?;
+        let tree = tree_type.open(&pool).map_err(failed)?;
+        let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
+        if found != entries {
+            return Err(format!("{name}: there is {found:?}, expected {entries:?}"));
+        }
+        is_sound(&*tree, &found).map_err(|what| format!("{name}: {what}"))?;
+    }
+    Ok(calls.len() as u64)
+}
