@@ -82,6 +82,11 @@ macro_rules! without_journal {
             $crate::medium::Window::NONE
         }
 
+        #[inline]
+        fn window_for_change(&self) -> $crate::medium::Window<'_> {
+            $crate::medium::Window::NONE
+        }
+
         fn pause(&self) {}
 
         #[inline]

@@ -27,6 +27,9 @@ macro_rules! passed_on {
             #[inline]
             #[doc(hidden)]
             fn window() -> Window<'_>;
+            #[inline]
+            #[doc(hidden)]
+            fn window_for_change() -> Window<'_>;
             #[doc(hidden)]
             fn pause() -> ();
             #[inline]

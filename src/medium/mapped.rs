@@ -207,7 +207,12 @@ impl Mapped {
         }
         (made.journal, made.was_settled) = (journal, was_settled);
         #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+        // Pages are noted in units of 4 KiB, and larger ones would go in parts only.
         if let Some(journal) = &made.journal {
+            if system::page() != 4096 {
+                journal.evicts_nothing();
+                return Ok(made);
+            }
             let (map, file) = (Arc::clone(&made.map), (*made.file).clone());
             journal.evicts(evictable::Evictable { map, file, growing: Arc::clone(&made.system.growing) });
         }
@@ -457,6 +462,11 @@ impl Medium for Mapped {
     #[inline]
     fn window(&self) -> Window<'_> {
         self.journal.as_ref().map_or(Window::NONE, |journal| journal.window())
+    }
+
+    #[inline]
+    fn window_for_change(&self) -> Window<'_> {
+        self.journal.as_ref().map_or(Window::NONE, |journal| journal.window_for_change())
     }
 
     fn pause(&self) {

@@ -248,6 +248,10 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     fn window(&self) -> Window<'_>;
 
+    /// As [`window`](Self::window), for a change: it is slowed while too much was changed that is not in the file yet.
+    #[doc(hidden)]
+    fn window_for_change(&self) -> Window<'_>;
+
     /// Closes the window of this thread for a moment if another thread waits for that. For a change that takes long:
     /// the caller has locked nothing, and nothing that it has stored is not flushed.
     #[doc(hidden)]

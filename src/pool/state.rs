@@ -372,7 +372,7 @@ impl<M: Medium> PoolState<M> {
     /// durable as the pool's options want it when this returns.
     #[inline]
     pub(crate) fn durably<T>(&self, change: impl FnOnce() -> Result<T, Fault>) -> Result<T> {
-        let window = self.medium.window();
+        let window = self.medium.window_for_change();
         let result = change();
         drop(window);
         // Also what fails may have changed something.

@@ -16,7 +16,8 @@
 //!   because it could wait there for itself. A thread that shares its count with others cannot tell. It may wait at a
 //!   gate while it has a window open, so the thread that shuts the gate waits for windows only for a limited time, and
 //!   opens the gate again.
-//! - **W4** A gate that is full lets a thread pass after [`SLOWED`]: it may be this very thread that others wait for.
+//! - **W4** A gate that is full slows changes only. It lets a thread pass after [`SLOWED`]: it may be this very thread
+//!   that others wait for.
 //!
 //! Nothing of this is stored. A child that came by `fork` has the gate of its parent, which nobody opens there; it
 //! passes.
@@ -28,6 +29,7 @@ use crate::sync::delay::{Validation, delay, is_left_out};
 use crate::sync::shards::{SHARDS, own_or_none, shard};
 use crate::sync::{AtomicU64, Ordering, sequentially_consistent, sleep, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// No window may be opened.
@@ -41,6 +43,8 @@ pub(crate) const SLOWED: Duration = Duration::from_secs(1);
 /// How often a thread yields its processor before it sleeps.
 const YIELDS: u32 = 100;
 const NAP: Duration = Duration::from_micros(20);
+/// How long it sleeps where a disk is waited for.
+const LONG_NAP: Duration = Duration::from_millis(1);
 
 /// The windows of one pool, and their gate. See the [module](self).
 pub(crate) struct Windows {
@@ -79,11 +83,13 @@ pub struct Window<'w> {
     count: Option<&'w AtomicU64>,
     /// Whether only this thread changes the count.
     by_store: bool,
+    /// It stays with its thread.
+    thread: PhantomData<*const ()>,
 }
 
 impl<'w> Window<'w> {
     /// That of a medium whose stores nobody waits for.
-    pub(crate) const NONE: Self = Self { count: None, by_store: false };
+    pub(crate) const NONE: Self = Self { count: None, by_store: false, thread: PhantomData };
 
     /// Counts a window, before a look at the gate.
     #[inline(always)]
@@ -96,7 +102,7 @@ impl<'w> Window<'w> {
             count.fetch_add(1, Ordering::SeqCst);
             sequentially_consistent();
         }
-        Self { count: Some(count), by_store }
+        Self { count: Some(count), by_store, thread: PhantomData }
     }
 }
 
@@ -123,36 +129,47 @@ impl Drop for Shut<'_> {
 }
 
 impl Windows {
-    /// Opens a window of this thread. Waits while the gate is shut, as long as W3 and W4 say. The caller has locked
-    /// nothing, or has a window open.
+    /// Opens a window of this thread. Waits while the gate has one of these bits: [`SHUT`], for as long as W3 says, and
+    /// [`FULL`], for as long as W4 does. The caller has locked nothing, or has a window open.
     #[inline(always)]
-    pub(crate) fn open(&self) -> Window<'_> {
+    fn open_unless(&self, bits: u64) -> Window<'_> {
         let own = own_or_none();
         if own >= SHARDS || !self.by_store {
-            return self.open_among_others();
+            return self.open_among_others(bits);
         }
         let count = &self.counts[own].own;
         let window = Window::counted(count, true);
-        if self.gate.load(Ordering::Acquire) == 0 || count.load(Ordering::Relaxed) > 1 {
+        if self.gate.load(Ordering::Acquire) & bits == 0 || count.load(Ordering::Relaxed) > 1 {
             window
         } else {
-            self.open_later(window)
+            self.open_later(window, bits)
         }
+    }
+
+    /// Opens a window that is not slowed: of a reader that stores, say.
+    pub(crate) fn open(&self) -> Window<'_> {
+        self.open_unless(SHUT)
+    }
+
+    /// Opens a window for a change. The caller has locked nothing.
+    #[inline(always)]
+    pub(crate) fn open_for_change(&self) -> Window<'_> {
+        self.open_unless(SHUT | FULL)
     }
 
     #[cold]
     #[inline(never)]
-    fn open_among_others(&self) -> Window<'_> {
+    fn open_among_others(&self, bits: u64) -> Window<'_> {
         // From the next time on, this thread knows whether it owns one.
         let window = Window::counted(&self.counts[shard()].others, false);
-        if self.gate.load(Ordering::SeqCst) == 0 { window } else { self.open_later(window) }
+        if self.gate.load(Ordering::SeqCst) & bits == 0 { window } else { self.open_later(window, bits) }
     }
 
-    /// Closes the window of this thread while the gate is shut, or full, and opens it again; if it is the only one, as
+    /// Closes the window of this thread while the gate is shut, and opens it again; if it is the only one, as
     /// far as can be told. For changes that take long, where nothing that was stored is not flushed.
     #[inline]
     pub(crate) fn pause(&self) {
-        if self.gate.load(Ordering::Relaxed) != 0 {
+        if self.gate.load(Ordering::Relaxed) & SHUT != 0 {
             self.pause_at_gate();
         }
     }
@@ -168,35 +185,43 @@ impl Windows {
         }
     }
 
-    /// Opens a window that was opened while the gate was shut, or full, as soon as that allows it.
+    /// Opens a window that was opened while the gate had one of these bits, as soon as that allows it.
     #[cold]
     #[inline(never)]
-    fn open_later<'w>(&'w self, mut window: Window<'w>) -> Window<'w> {
+    fn open_later<'w>(&'w self, mut window: Window<'w>, bits: u64) -> Window<'w> {
         let since = Instant::now();
         loop {
-            let Window { count: Some(count), by_store } = window else { return window };
+            let Window { count: Some(count), by_store, .. } = window else { return window };
             drop(window);
-            self.wait(since);
+            self.wait(since, bits);
             window = Window::counted(count, by_store);
-            let gate = self.gate.load(Ordering::SeqCst);
-            if gate & SHUT == 0 && (gate & FULL == 0 || is_over(since)) || !self.is_of_this_process() {
+            if self.lets_pass(self.gate.load(Ordering::SeqCst) & bits, since) {
                 return window;
             }
         }
     }
 
+    /// Whether a thread passes that waits since then, if the gate has these bits of those that it looks for.
+    fn lets_pass(&self, gate: u64, since: Instant) -> bool {
+        gate & SHUT == 0 && (gate & FULL == 0 || is_over(since)) || !self.is_of_this_process()
+    }
+
     /// Waits until the gate lets this thread pass, which waits since then.
-    fn wait(&self, since: Instant) {
+    fn wait(&self, since: Instant, bits: u64) {
         let mut looks = 0;
         let mut is_slowed = false;
         loop {
-            let gate = self.gate.load(Ordering::Acquire);
+            let gate = self.gate.load(Ordering::Acquire) & bits;
             is_slowed |= gate & FULL != 0;
-            if gate & SHUT == 0 && (gate & FULL == 0 || is_over(since)) || !self.is_of_this_process() {
+            if self.lets_pass(gate, since) {
                 break;
             }
             looks += 1;
-            if looks < YIELDS { yield_now() } else { sleep(NAP) }
+            match gate {
+                FULL if looks >= YIELDS => sleep(LONG_NAP),
+                _ if looks >= YIELDS => sleep(NAP),
+                _ => yield_now(),
+            }
         }
         if is_slowed {
             self.slowed.fetch_add(1, Ordering::Relaxed);
@@ -407,10 +432,12 @@ mod tests {
         shard();
         let counts_by_store = windows.by_store && own_or_none() < SHARDS;
         windows.set_full(true);
+        drop(windows.open());
+        assert_eq!(windows.slowed(), 0);
         let since = Instant::now();
-        let window = windows.open();
+        let window = windows.open_for_change();
         assert!(since.elapsed() >= SLOWED && windows.slowed() == 1);
-        let nested = windows.open();
+        let nested = windows.open_for_change();
         assert_eq!(windows.slowed(), if counts_by_store { 1 } else { 2 });
         drop((nested, window));
         windows.set_full(false);

@@ -106,6 +106,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 let next = N::Keys::low_between(&chunk[Self::FILL - 1].0, &first[0].0);
                 let full = std::mem::replace(&mut chunk, first);
                 chunk.reserve(Self::FILL);
+                m.pause();
                 self.append(&mut draft, std::mem::replace(&mut fence, next), full)?;
             }
         }

@@ -122,6 +122,11 @@ impl Attached {
         Ok(opened)
     }
 
+    /// Says that no private pages of the mapping go.
+    pub(crate) fn evicts_nothing(&self) {
+        self.engine.private.share().into_iter().for_each(Share::is_of_no_use);
+    }
+
     /// Lets private pages of this mapping go, from now on.
     pub(crate) fn evicts(&self, pages: impl Pages + 'static) {
         let _ = self.engine.pages.set(Box::new(pages));
@@ -136,6 +141,11 @@ impl Attached {
     /// Notes that a range has memory of its own.
     pub(crate) fn is_detached(&self, range: Range<u64>) {
         self.engine.private.add(range.start / PAGE..range.end / PAGE);
+    }
+
+    /// Notes that a range is not in the mapping any more.
+    pub(crate) fn forgets(&self, range: Range<u64>) {
+        self.engine.private.remove(range.start.div_ceil(PAGE)..range.end.div_ceil(PAGE));
     }
 
     /// Calls `store` with each word that a pool file lacks, and changes nothing. Tells how much of the journal is in
@@ -193,6 +203,11 @@ impl Attached {
     #[inline]
     pub(crate) fn window(&self) -> Window<'_> {
         self.engine.windows.open()
+    }
+
+    #[inline]
+    pub(crate) fn window_for_change(&self) -> Window<'_> {
+        self.engine.windows.open_for_change()
     }
 
     pub(crate) fn pause(&self) {

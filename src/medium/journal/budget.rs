@@ -4,7 +4,8 @@
 //! memory that it may use.
 
 use crate::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The budget of each pool that is given none, in bytes: for tests, and for programs that cannot be changed.
@@ -22,18 +23,38 @@ const LEAST_OF_ITS_OWN: u64 = 4096;
 /// A pool shares one in so many bytes of memory.
 const PART: u64 = 8;
 
-/// The pools that share the budget of the process.
-static SHARED: Pools =
-    Pools { limit: AtomicU64::new(u64::MAX), used: AtomicU64::new(0), pools: Mutex::new(Vec::new()) };
-
+/// The pools of a process that share its budget.
 struct Pools {
+    process: u32,
     limit: AtomicU64,
     /// Bytes of all of them.
     used: AtomicU64,
     pools: Mutex<Vec<Weak<Taken>>>,
+    /// How many there are.
+    count: AtomicU64,
 }
 
 impl Pools {
+    /// Those of this process. A child that came by `fork` leaves its parent's alone: their lock may never be free.
+    fn here() -> &'static Self {
+        static HERE: AtomicPtr<Pools> = AtomicPtr::new(ptr::null_mut());
+        let process = std::process::id();
+        loop {
+            let found = HERE.load(Ordering::Acquire);
+            // SAFETY: it is null, or was leaked below.
+            match unsafe { found.as_ref() } {
+                Some(pools) if pools.process == process => return pools,
+                _ => {}
+            }
+            let (limit, used, count) = (AtomicU64::new(u64::MAX), AtomicU64::new(0), AtomicU64::new(0));
+            let new = Box::into_raw(Box::new(Self { process, limit, used, pools: Mutex::new(Vec::new()), count }));
+            if HERE.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
+
     fn wake(&self) {
         let pools: Vec<Arc<Taken>> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(|taken| taken.wake());
@@ -59,10 +80,15 @@ impl Taken {
 /// What one pool takes, and may take.
 pub(super) struct Share {
     taken: Arc<Taken>,
-    /// The budget of this pool, if it is given one.
-    own: Option<u64>,
-    /// Pages cannot be given back, so nothing waits for that.
-    is_void: AtomicU64,
+    of: Budget,
+    /// Pages of the pool cannot be given back, so nothing waits for that, and it takes nothing of what others share.
+    is_void: AtomicBool,
+}
+
+enum Budget {
+    /// That of the pool alone.
+    Own(u64),
+    Shared(&'static Pools),
 }
 
 impl Share {
@@ -70,13 +96,19 @@ impl Share {
     /// memory.
     pub(super) fn new(own: Option<u64>, memory: impl FnOnce() -> u64) -> Self {
         let taken = Arc::default();
-        if own.is_none() {
-            SHARED.limit.store((memory() / PART).max(LEAST), Ordering::Relaxed);
-            let mut pools = SHARED.pools.lock();
-            pools.retain(|taken| taken.strong_count() > 0);
-            pools.push(Arc::downgrade(&taken));
-        }
-        Self { taken, own: own.map(|bytes| bytes.max(LEAST_OF_ITS_OWN)), is_void: AtomicU64::new(0) }
+        let of = match own {
+            Some(bytes) => Budget::Own(bytes.max(LEAST_OF_ITS_OWN)),
+            None => {
+                let shared = Pools::here();
+                shared.limit.store((memory() / PART).max(LEAST), Ordering::Relaxed);
+                shared.count.fetch_add(1, Ordering::Relaxed);
+                let mut pools = shared.pools.lock();
+                pools.retain(|taken| taken.strong_count() > 0);
+                pools.push(Arc::downgrade(&taken));
+                Budget::Shared(shared)
+            }
+        };
+        Self { taken, of, is_void: AtomicBool::new(false) }
     }
 
     /// What wakes the job that makes checkpoints, from now on.
@@ -84,18 +116,26 @@ impl Share {
         let _ = self.taken.waker.set(waker);
     }
 
+    /// Has the pool make a checkpoint, or give pages back.
+    pub(super) fn wake(&self) {
+        self.taken.wake();
+    }
+
     /// Bytes that the pool, or all that share with it, may take.
     pub(super) fn limit(&self) -> u64 {
-        match self.own {
-            _ if self.is_void.load(Ordering::Relaxed) != 0 => u64::MAX,
-            Some(bytes) => bytes,
-            None => SHARED.limit.load(Ordering::Relaxed),
+        match &self.of {
+            _ if self.is_void.load(Ordering::Relaxed) => u64::MAX,
+            Budget::Own(bytes) => *bytes,
+            Budget::Shared(pools) => pools.limit.load(Ordering::Relaxed),
         }
     }
 
     /// Bytes that they take.
     pub(super) fn used(&self) -> u64 {
-        if self.own.is_some() { self.bytes() } else { SHARED.used.load(Ordering::Relaxed) }
+        match &self.of {
+            Budget::Own(_) => self.bytes(),
+            Budget::Shared(pools) => pools.used.load(Ordering::Relaxed),
+        }
     }
 
     /// Bytes that this pool takes.
@@ -105,16 +145,19 @@ impl Share {
 
     /// Says how many bytes the pool takes.
     pub(super) fn set(&self, bytes: u64) {
+        let bytes = if self.is_void.load(Ordering::Relaxed) { 0 } else { bytes };
         let was_full = self.is_full();
         let before = self.taken.bytes.swap(bytes, Ordering::Relaxed);
-        if self.own.is_none() {
-            SHARED.used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-            // Others are to give pages back, too, or may go on.
-            if self.is_much() && bytes > before || was_full && !self.is_full() {
-                SHARED.wake();
+        match &self.of {
+            Budget::Own(_) if self.is_much() && bytes > before => self.wake(),
+            Budget::Own(_) => {}
+            Budget::Shared(pools) => {
+                pools.used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+                // Others are to give pages back, too, or may go on.
+                if self.is_much() && bytes > before || was_full && !self.is_full() {
+                    pools.wake();
+                }
             }
-        } else if self.is_much() && bytes > before {
-            self.taken.wake();
         }
     }
 
@@ -128,20 +171,32 @@ impl Share {
         self.used() > self.limit() / 2
     }
 
-    /// Whether the budget is used up.
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.used() >= self.limit()
     }
 
-    /// Says that pages cannot be given back.
+    /// Whether changes of this pool should be slowed: the budget is used up, and not by others alone.
+    pub(super) fn is_used_up(&self) -> bool {
+        let part = match &self.of {
+            Budget::Own(bytes) => *bytes,
+            Budget::Shared(pools) => self.limit() / pools.count.load(Ordering::Relaxed).max(1),
+        };
+        self.is_full() && self.bytes() >= part
+    }
+
+    /// Says that pages of the pool cannot be given back.
     pub(super) fn is_of_no_use(&self) {
-        self.is_void.store(1, Ordering::Relaxed);
+        self.is_void.store(true, Ordering::Relaxed);
+        self.set(0);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         self.set(0);
+        if let Budget::Shared(pools) = &self.of {
+            pools.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -154,11 +209,24 @@ mod tests {
         let share = Share::new(Some(1 << 20), || unreachable!());
         let states = [0, 600 << 10, 900 << 10, 1 << 20].map(|bytes| {
             share.set(bytes);
-            [share.is_half(), share.is_much(), share.is_full()]
+            [share.is_half(), share.is_much(), share.is_used_up()]
         });
         assert_eq!(states, [[false; 3], [true, false, false], [true, true, false], [true; 3]]);
         share.is_of_no_use();
-        assert!(!share.is_half());
+        assert!(!share.is_half() && share.bytes() == 0);
         assert_eq!(Share::new(Some(1), || unreachable!()).limit(), LEAST_OF_ITS_OWN);
+    }
+
+    #[test]
+    fn a_pool_is_slowed_for_what_it_takes_itself() {
+        let (limit, used, count) = (AtomicU64::new(8 << 20), AtomicU64::new(0), AtomicU64::new(2));
+        let pools: &Pools = Box::leak(Box::new(Pools { process: 0, limit, used, pools: Mutex::default(), count }));
+        let of_these = || Share { taken: Arc::default(), of: Budget::Shared(pools), is_void: AtomicBool::new(false) };
+        let (one, other) = (of_these(), of_these());
+        one.set(16 << 20);
+        other.set(4096);
+        assert!(one.is_used_up() && !other.is_used_up() && other.is_much());
+        one.is_of_no_use();
+        assert!(!other.is_half() && !one.is_used_up());
     }
 }

@@ -107,6 +107,8 @@ pub(crate) struct Engine<F, R> {
     pub(super) private: Private,
     /// The mapping whose private pages can go.
     pub(super) pages: OnceLock<Box<dyn Pages>>,
+    /// Windows stay open, so that no pages go.
+    pub(super) is_held: std::sync::atomic::AtomicBool,
     /// The page from which on the next ones go.
     pub(super) hand: std::sync::atomic::AtomicU64,
     pub(super) counts: JournalCounts,
@@ -263,6 +265,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             windows: Windows::default(),
             private: Private::new(end.position),
             pages: OnceLock::new(),
+            is_held: Default::default(),
             hand: Default::default(),
             counts: JournalCounts::default(),
             vitals: Arc::default(),
@@ -484,9 +487,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Says how much memory private pages take, and slows changes if that is too much.
     fn count_private(&self) {
         self.private.count();
-        // Whatever lets pages go is woken by that.
-        if self.pages.get().is_some() && self.private.share().is_some_and(Share::is_full) {
-            self.windows.set_full(true);
+        if let Some(share) = self.private.share()
+            && self.pages.get().is_some()
+            && share.is_used_up()
+        {
+            if !self.is_held.load(std::sync::atomic::Ordering::Relaxed) {
+                self.windows.set_full(true);
+            }
+            share.wake();
         }
     }
 

@@ -5,6 +5,7 @@
 //! flushed (the gate of the windows is shut), no entry names it that is not in the file, on the disk (`private.rs`, and
 //! the cells of the ring), and it is compared with the file besides. The next store makes it private again.
 
+use super::budget::Share;
 use super::disk::Disk;
 use super::engine::Engine;
 use super::memory::Memory;
@@ -27,6 +28,8 @@ const PATIENCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_mill
 const TRIES: u32 = 8;
 /// When they are looked at again then.
 const LATER: Duration = Duration::from_millis(20);
+/// For so long pages go before the job looks for something else to do.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// How much longer the gate is open than it was shut.
 const OPEN: u32 = 10;
 /// How many adjacent pages are compared at a time.
@@ -44,6 +47,9 @@ pub(crate) trait Pages: Send + Sync {
     /// Whether the mapping shows these bytes.
     fn shows(&self, at: u64, bytes: &[u8]) -> bool;
 
+    /// Stores these bytes.
+    fn put(&self, at: u64, bytes: &[u8]);
+
     /// Shows the file in a unit, or in several adjacent ones, but for the pages that begin at `kept`, in ascending
     /// order.
     ///
@@ -59,8 +65,8 @@ pub(crate) trait Pages: Send + Sync {
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Eviction {
-    /// So many pages are not private any more, or are not counted any more.
-    Done(usize),
+    /// Pages below this one have gone, or stay for now.
+    Done { next: u64 },
     /// Windows stay open, or somebody changes the length.
     Busy,
     /// The system does not show the file again.
@@ -68,56 +74,64 @@ pub(super) enum Eviction {
 }
 
 impl<F: Disk, R: Memory> Engine<F, R> {
-    /// Lets pages go until half of the budget is free, as far as that can be. Returns when to look again. One thread
-    /// at a time.
+    /// Lets pages go until half of the budget is free, as far as that can be. Returns when to look again. Called by one
+    /// thread at a time, after a checkpoint; after a sync, too, if changes are slowed.
     pub(crate) fn evict(&self) -> Option<Instant> {
         let (Some(pages), Some(share)) = (self.pages.get(), self.private.share()) else { return None };
-        if !share.is_much() {
-            self.windows.set_full(false);
-            return None;
+        let later = if share.is_much() { self.evict_many(&**pages, share) } else { None };
+        if self.check().is_err() {
+            // Nothing goes any more, and the pool will be closed.
+            share.is_of_no_use();
         }
+        // Where nothing goes because windows stay open, nobody waits for that.
+        let is_slowed = share.is_used_up() && !self.is_held.load(Relaxed);
+        self.windows.set_full(is_slowed);
+        later.or_else(|| is_slowed.then(|| Instant::now() + LATER))
+    }
+
+    fn evict_many(&self, pages: &dyn Pages, share: &Share) -> Option<Instant> {
         let [mut patience, longest] = PATIENCE;
-        let (mut tries, mut has_wrapped, mut later) = (0, false, None);
+        let (began, mut tries, mut has_wrapped) = (Instant::now(), 0, false);
         while share.is_half() && self.check().is_ok() {
             let from = self.hand.load(Relaxed);
             let candidates = self.private.shown_from(from, PAGES);
-            let Some(&last) = candidates.last() else {
-                if from == 0 || std::mem::replace(&mut has_wrapped, true) {
-                    break;
+            if candidates.is_empty() {
+                if from == 0 || has_wrapped {
+                    return None;
                 }
+                has_wrapped = true;
                 self.hand.store(0, Relaxed);
                 continue;
-            };
+            }
             let since = Instant::now();
-            match self.evict_some(&**pages, candidates, patience) {
-                Eviction::Done(count) => {
-                    tries = 0;
-                    patience = PATIENCE[0];
-                    if count == 0 {
-                        self.hand.store(last + 1, Relaxed);
-                    }
+            match self.evict_some(pages, candidates, patience) {
+                Eviction::Done { next } => {
+                    (tries, patience) = (0, PATIENCE[0]);
+                    self.is_held.store(false, Relaxed);
+                    self.hand.store(next, Relaxed);
                 }
                 Eviction::Busy if tries < TRIES => {
                     tries += 1;
                     patience = (patience * 2).min(longest);
                 }
                 Eviction::Busy => {
-                    later = Some(Instant::now() + LATER);
-                    break;
+                    self.is_held.store(true, Relaxed);
+                    return Some(Instant::now() + LATER);
                 }
                 Eviction::Refused => {
                     share.is_of_no_use();
-                    break;
+                    return None;
                 }
             }
-            if !self.windows.is_full() {
+            if !share.is_used_up() {
+                self.windows.set_full(false);
                 sleep(since.elapsed() * OPEN);
             }
+            if began.elapsed() >= AT_ONCE {
+                return Some(Instant::now());
+            }
         }
-        // Nobody waits where nothing would come of it.
-        let is_hopeless = || self.private.named() == 0 && self.private.shown_from(0, 1).is_empty();
-        self.windows.set_full(share.is_full() && later.is_none() && !is_hopeless() && self.check().is_ok());
-        later
+        None
     }
 
     /// Lets those of the candidates go that the file shows, behind a shut gate.
@@ -132,36 +146,40 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>) -> Eviction {
-        let since = Instant::now();
-        let until = self.private.keep_shown(candidates);
-        let mut stay = vec![false; candidates.len()];
+        let next = candidates.last().map_or(0, |last| last + 1);
+        // First: what a sync takes out of the ring meanwhile is in the sets by then.
+        let until = self.private.until();
+        let mut is_named = vec![false; candidates.len()];
         // Nobody fills cells meanwhile.
         for at in self.ring.offsets(until) {
             if let Ok(index) = candidates.binary_search(&(at / PAGE)) {
-                stay[index] = holds(Rule::NamedInRing);
+                is_named[index] = holds(Rule::NamedInRing);
             }
         }
-        let (mut stay, whole) = (stay.into_iter(), self.len() / PAGE);
-        candidates.retain(|&page| stay.next() == Some(false) && page < whole);
+        let (mut is_named, whole) = (is_named.into_iter(), self.len() / PAGE);
+        candidates.retain(|&page| is_named.next() == Some(false) && page < whole);
+        self.private.keep_shown(candidates);
         // After a failure, nothing is known of what the file will show (J36).
         if self.check().is_err() && holds(Rule::EvictedAfterFailure) {
-            return Eviction::Done(0);
+            return Eviction::Done { next };
         }
-        let mut gone = 0;
+        let since = Instant::now();
         let mut rest = &candidates[..];
-        while let Some(&first) = rest.first()
-            && since.elapsed() < BEHIND
-        {
+        while let Some(&first) = rest.first() {
             let (unit, keeps) = pages.unit(first * PAGE);
             let run = if keeps { unit } else { run(rest, unit, |at| pages.unit(at)) };
             let (these, others) = rest.split_at(rest.partition_point(|page| page * PAGE < run.end));
             rest = others;
             match self.evict_run(pages, &run, these, keeps) {
-                Ok(()) => gone += these.len(),
-                Err(_) => return if gone == 0 { Eviction::Refused } else { Eviction::Done(gone) },
+                // The memory is locked, and cannot be let go.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Eviction::Refused,
+                // The disk does not give what the file has, or the system has no memory for another mapping.
+                Err(_) => return Eviction::Done { next },
+                Ok(()) if since.elapsed() >= BEHIND => return Eviction::Done { next: run.end / PAGE },
+                Ok(()) => {}
             }
         }
-        Eviction::Done(gone)
+        Eviction::Done { next }
     }
 
     /// Lets pages of a run of units go that show what the file does. The others are not counted any more: they are few,
@@ -194,6 +212,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                 if to > from {
                     delay();
                     pages.show_file(from * PAGE..to * PAGE, &[])?;
+                    self.is_shown(pages, from * PAGE, &bytes[(from * PAGE - run.start) as usize..][..PAGE as usize])?;
                 }
                 gone += (to - from) as usize;
                 from = to.max(in_unit(from).end);
@@ -202,6 +221,16 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         };
         self.counts.evicted.fetch_add(gone as u64, Relaxed);
         self.private.remove(these.iter().copied());
+        Ok(())
+    }
+
+    /// Looks once at a page that has gone. There may be file systems whose mappings do not show what was written: then
+    /// it is put back, and none goes any more.
+    fn is_shown(&self, pages: &dyn Pages, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.counts.evicted.load(Relaxed) == 0 && !pages.shows(at, bytes) && is_compared() {
+            pages.put(at, bytes);
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         Ok(())
     }
 }

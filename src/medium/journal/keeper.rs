@@ -116,6 +116,9 @@ impl Keeper {
         let checkpoint = move || {
             // First: others may have to wait for it. What fails is reported to every thread that wants to change
             // something.
+            if engine_of_checkpoint.windows.is_full() {
+                let _ = engine_of_checkpoint.sync();
+            }
             if engine_of_checkpoint.wants_checkpoint() {
                 let _ = engine_of_checkpoint.checkpoint();
             }

@@ -46,6 +46,10 @@ impl Attached {
         match *self {}
     }
 
+    pub(crate) fn window_for_change(&self) -> Window<'_> {
+        match *self {}
+    }
+
     pub(crate) fn pause(&self) {
         match *self {}
     }
@@ -56,6 +60,10 @@ impl Attached {
     }
 
     pub(crate) fn may_detach(&self, bytes: u64) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn forgets(&self, range: Range<u64>) {
         match *self {}
     }
 

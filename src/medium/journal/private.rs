@@ -134,7 +134,8 @@ impl Private {
     pub(super) fn wants_checkpoint(&self) -> bool {
         let Some(share) = self.share() else { return false };
         let named = self.named();
-        named > share.limit() / 2 || named > 0 && share.is_much() && self.shown_from(0, 1).is_empty()
+        named > share.limit() / 2
+            || named > 0 && (share.is_used_up() || share.is_much() && self.shown_from(0, 1).is_empty())
     }
 
     /// Notes what a frame names, which has the positions below this one, before anything of it is synced.
@@ -199,15 +200,19 @@ impl Private {
         shown
     }
 
-    /// Leaves those of these pages that the file shows. Returns the position from which on the ring names more.
-    pub(super) fn keep_shown(&self, pages: &mut Vec<u64>) -> u64 {
+    /// The position from which on the ring names more.
+    pub(super) fn until(&self) -> u64 {
+        self.sets.lock().until
+    }
+
+    /// Leaves those of these pages that the file shows.
+    pub(super) fn keep_shown(&self, pages: &mut Vec<u64>) {
         let sets = self.sets.lock();
         let before = std::mem::take(pages);
         sets.shown(before.into_iter(), |page| {
             pages.push(page);
             true
         });
-        sets.until
     }
 
     /// Notes that these pages are private, though no entry names them: the memory that a range has as a whole.

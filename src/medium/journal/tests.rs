@@ -366,6 +366,8 @@ impl Pages for SimPages<'_> {
         bytes.chunks_exact(8).map(super::sealed::word).eq(words.iter().map(|word| word.load(Ordering::Relaxed)))
     }
 
+    fn put(&self, _: u64, _: &[u8]) {}
+
     fn show_file(&self, range: std::ops::Range<u64>, kept: &[u64]) -> std::io::Result<()> {
         for page in range.step_by(4096).filter(|at| !kept.contains(at)) {
             let bytes = &self.file[page as usize..][..4096];

@@ -112,6 +112,10 @@ impl Medium for OnDisk {
         crate::medium::Window::NONE
     }
 
+    fn window_for_change(&self) -> crate::medium::Window<'_> {
+        crate::medium::Window::NONE
+    }
+
     fn pause(&self) {}
 
     fn admit(&self) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! The private pages of a mapping with a journal, as far as they can show the file again.
 
-use super::pages::{FileMap, page};
+use super::pages::FileMap;
 use crate::medium::disk_file::DiskFile;
 use crate::medium::journal::Pages;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Bytes of a page of the machine; where pages are larger, none go.
+const PAGE: u64 = 4096;
 
 pub(super) struct Evictable {
     pub(super) map: Arc<FileMap>,
@@ -28,10 +31,7 @@ impl Pages for Evictable {
     fn unit(&self, at: u64) -> (Range<u64>, bool) {
         match self.map.detached_around(at) {
             Some(unit) => (unit, true),
-            None => {
-                let size = page() as u64;
-                (at / size * size..at / size * size + size, false)
-            }
+            None => (at / PAGE * PAGE..at / PAGE * PAGE + PAGE, false),
         }
     }
 
@@ -43,6 +43,15 @@ impl Pages for Evictable {
             let word = unsafe { &*words.wrapping_add(index) };
             word.load(Ordering::Relaxed) == u64::from_ne_bytes(*bytes)
         })
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        let Some(start) = self.map.part(&(at..at + bytes.len() as u64)) else { return };
+        for (index, bytes) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            // SAFETY: as in `shows`.
+            let word = unsafe { &*start.cast::<AtomicU64>().wrapping_add(index) };
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
     }
 
     fn show_file(&self, range: Range<u64>, kept: &[u64]) -> io::Result<()> {

@@ -189,6 +189,7 @@ impl Mapped {
             // The log must not name what the file does not have.
             journal.empty()?;
             journal.retain(len..before);
+            journal.forgets(len..before);
         }
         let end = before.min(len.next_multiple_of(page()));
         self.publish(len);

@@ -245,7 +245,8 @@ impl FileMap {
             let _ = unsafe { munmap(elsewhere, to - at) };
             self.mapped.store(at, Ordering::Release);
             let start = self.start.wrapping_byte_add(at);
-            self.detached.lock().split_off(&(at as u64 / HUGE_PAGE * HUGE_PAGE));
+            // One that is cut in part stays as it is.
+            self.detached.lock().split_off(&(at as u64).next_multiple_of(HUGE_PAGE));
             // SAFETY: a part of this very mapping. Words in it are only accessed atomically, and zeros are as good as
             // anything else.
             let cut = unsafe { mmap_anonymous(start, to - at, both, flags | MapFlags::FIXED) };
@@ -430,6 +431,8 @@ impl FileMap {
     ///
     /// The error of the system; then the mapping is as it was.
     pub(super) fn attach(&self, file: &File, range: std::ops::Range<u64>, kept: &[u64]) -> io::Result<()> {
+        /// Bytes of a page that is kept.
+        const KEPT: usize = 4096;
         let mut detached = self.detached.lock();
         let start = self.part(&range).ok_or(io::ErrorKind::InvalidInput)?;
         let (protection, flags) = self.how.flags();
@@ -440,7 +443,7 @@ impl FileMap {
         for page_at in kept {
             let offset = *page_at as usize - at;
             let (from, to) = (start.wrapping_byte_add(offset), elsewhere.wrapping_byte_add(offset));
-            for word in (0..page()).step_by(8) {
+            for word in (0..KEPT).step_by(8) {
                 // SAFETY: a word of this mapping, which is only accessed atomically.
                 let value = unsafe { &*from.wrapping_byte_add(word).cast::<AtomicU64>() }.load(Ordering::Relaxed);
                 // SAFETY: a word of the mapping made above, which nobody else uses.
@@ -462,6 +465,10 @@ impl FileMap {
             if unsafe { madvise(start, len, Advice::Normal) }.is_err() {
                 // It is not, and with it went what nothing else has: nobody may go on.
                 std::process::abort();
+            }
+            if !kept.is_empty() {
+                // SAFETY: exactly the mapping made above, which nobody uses.
+                let _ = unsafe { munmap(elsewhere, len) };
             }
             return Err(error.into());
         }
