@@ -629,7 +629,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     #[cold]
     fn lead_until(&self, done: impl Fn() -> bool, goal: impl Fn() -> u64, replaces: Replaces) -> io::Result<()> {
         let mut lead = self.lead.lock();
+        let mut turns = 0u32;
         loop {
+            turns += 1;
+            if gives_up(turns / 256) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             // What is done is done, whatever failed after it; but a failure may be the reason why there is nothing to
             // do.
             self.check()?;

@@ -526,8 +526,9 @@ impl Checker {
                 if next == 3 {
                     medium.engine.checkpoint().map_err(|error| error.to_string())?;
                 }
-                if seed % 4 == 1 && random.one_in(3) {
-                    let engine = &medium.engine;
+                let engine = &medium.engine;
+                // Each look copies the ring.
+                if seed % 4 == 1 && random.one_in(3) && engine.ring.cells() < 8 * FEW {
                     engine.widen_to(engine.ring.cells() * 2).map_err(|error| error.to_string())?;
                     allowed.borrow_mut().returns(Some(model.clone()), true);
                 }
