@@ -21,6 +21,10 @@ mod parking;
 pub(crate) mod shards;
 pub(crate) mod tally;
 pub(crate) mod version;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux has journals; what they are made of is compiled everywhere")
+)]
 pub(crate) mod windows;
 
 #[cfg(not(bristlecone_loom))]
