@@ -17,6 +17,8 @@ use std::{env, fs, io, process};
 
 /// One page.
 const BUDGET: u64 = 4096;
+/// A pool gets no longer.
+const REACH: u64 = 256 << 20;
 /// So often what was changed is synced, and may go.
 const PERIOD: Duration = Duration::from_millis(1);
 
@@ -52,7 +54,7 @@ impl Drop for Scratch {
 
 fn open(path: &Path, of: TreeType) -> Result<Pool<Any>> {
     let wanted = Wanted { mode: Some(Journal::Every(PERIOD)), private_memory: Some(BUDGET), ..Wanted::default() };
-    let medium = Mapped::existing_with(path, Mapping::Write, 0, wanted).map_err(|fault| fault.of_file(path))?;
+    let medium = Mapped::existing_with(path, Mapping::Write, REACH, wanted).map_err(|fault| fault.of_file(path))?;
     options(of.bytes).open_on(Arc::new(medium) as Any)
 }
 
