@@ -35,8 +35,7 @@ fn little_more_is_used_than_what_is_alive() {
     let texts: Map<String, Vec<u8>> = pool.map("texts").unwrap();
     let mut random = Random::new(7);
     let (mut in_words, mut of_map, mut of_texts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let (count, rounds) =
-        (if super::long() { 60_000 } else { 20_000 }, [(10, 200), (300, 900), (20, 100), (1000, 4000)]);
+    let (count, rounds) = (60_000, [(10, 200), (300, 900), (20, 100), (1000, 4000)]);
     for (round, (least, most)) in rounds.into_iter().enumerate() {
         let fill = if round == 3 { count / 4 } else { count };
         for _ in 0..fill {
@@ -344,7 +343,7 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
         }
         let pool = options.open(&path).unwrap();
         let keep = filled(&pool, "keep", 1000, 100);
-        let large = filled(&pool, "large", 8_000, 4_000);
+        let large = filled(&pool, "large", 30_000, 1000);
         match pool.shrink() {
             Err(Error { kind: ErrorKind::StillOpen { mut trees }, .. }) => {
                 trees.sort();
@@ -363,7 +362,7 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
         assert!(cut > 20 * MIB && before - after >= cut && after <= 8 * MIB, "{before} {after} {cut}");
         assert_eq!(pool.shrink().unwrap(), 0);
         clean(&pool.check().unwrap());
-        let again = filled(&pool, "again", 8_000, 4_000);
+        let again = filled(&pool, "again", 30_000, 1000);
         clean(&again.check());
         drop(again);
         pool.drop_tree("again").unwrap();
@@ -376,13 +375,13 @@ fn a_shrunken_pool_has_a_shorter_file_and_grows_again() {
             let pool = options.open(&copy).unwrap();
             let keep: Values = pool.map("keep").unwrap();
             assert_eq!(keep.get(999).unwrap().unwrap(), value(999, 100));
-            clean(&filled(&pool, "more", 8_000, 4_000).check());
+            clean(&filled(&pool, "more", 30_000, 1000).check());
         }
         pool.close().unwrap();
         let pool = options.open(&path).unwrap();
         let keep: Values = pool.map("keep").unwrap();
         assert!(keep.len() == 1000 && keep.get(999).unwrap().unwrap() == value(999, 100));
-        clean(&filled(&pool, "more", 8_000, 4_000).check());
+        clean(&filled(&pool, "more", 30_000, 1000).check());
     }
 }
 
