@@ -140,8 +140,6 @@ pub enum Control {
     Reads,
     /// Leaves are not frozen for snapshots before they change.
     Frozen,
-    /// Private pages go while others store to them.
-    Gate,
 }
 
 impl Campaign {
@@ -184,13 +182,8 @@ impl Campaign {
             Control::Still => crate::sync::delay::Validation::Still,
             Control::Reads => crate::sync::delay::Validation::Reads,
             Control::Frozen => crate::sync::delay::Validation::Frozen,
-            Control::Gate => crate::sync::delay::Validation::Gate,
         }));
-        let outcome = match control {
-            #[cfg(target_os = "linux")]
-            Control::Gate => self.journaled::<N>(progress),
-            _ => self.run::<N>(progress),
-        };
+        let outcome = self.run::<N>(progress);
         crate::sync::delay::leave_out(None);
         outcome
     }

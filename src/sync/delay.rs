@@ -38,8 +38,6 @@ pub(crate) enum Validation {
     /// That a thread which relies on the locks that another thread takes by plain stores passes the heavy fence for
     /// that thread.
     Heavy = 14,
-    /// That no window is open when private pages go.
-    Gate = 15,
 }
 
 #[cfg(not(any(bristlecone_delays, bristlecone_loom)))]

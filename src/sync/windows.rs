@@ -239,9 +239,6 @@ impl Windows {
             return None;
         }
         let shut = Shut(self);
-        if is_left_out(Validation::Gate) {
-            return Some(shut);
-        }
         if !is_left_out(Validation::Heavy) {
             heavy();
         }

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     durable: bool,
     /// In a file with a journal, of whose private memory one page may be used, so that pages go all the time
     #[cfg(target_os = "linux")]
-    #[arg(long, conflicts_with = "durable")]
+    #[arg(long, conflicts_with_all = ["durable", "control"])]
     journaled: bool,
     /// Plant bugs, one after the other, and see that each is found: leave out validations of readers, which takes a
     /// binary built with --cfg bristlecone_delays; with --durable, fences of writers
@@ -124,7 +124,7 @@ impl What {
             return match control {
                 Control::Reads | Control::Frozen => subject.is_two(),
                 Control::Lag | Control::Still => subject.has_byte_strings() && !subject.is_two(),
-                Control::Version | Control::Span | Control::Gate => !subject.is_two(),
+                Control::Version | Control::Span => !subject.is_two(),
             };
         }
         !(self.is_control() && subject.is_two())
@@ -148,8 +148,6 @@ impl What {
             Self::Without(Control::Reads) => ", without looking again at what was read",
             #[cfg(bristlecone_delays)]
             Self::Without(Control::Frozen) => ", without freezing leaves for snapshots",
-            #[cfg(bristlecone_delays)]
-            Self::Without(Control::Gate) => ", in a file with a journal, while pages go that others store to",
             Self::DurableWithout => ", crashed, without the fence before a leaf is unlocked",
         }
     }
@@ -205,9 +203,6 @@ fn jobs(args: &Args) -> Outcome<Vec<Job>> {
         (false, false) => vec![What::Rounds],
         (false, true) => vec![What::Durable],
         (true, true) => vec![What::DurableWithout],
-        #[cfg(bristlecone_delays)]
-        #[cfg(target_os = "linux")]
-        (true, false) if args.journaled => vec![What::Without(Control::Gate)],
         #[cfg(bristlecone_delays)]
         (true, false) => {
             use Control::{Frozen, Lag, Reads, Span, Still, Version};
