@@ -1,9 +1,7 @@
 //! Rounds on a pool in a file with a journal, whose private pages go all the time.
 
-use super::check::check;
-use super::clock::Clock;
 use super::plan::Plan;
-use super::round::{entries_of, filled, is_sound, options, read_all, work};
+use super::round::{checked, filled, has_kept, options};
 use crate::crash::tree_type::TreeType;
 use crate::error::{Error, Result};
 use crate::medium::any::Any;
@@ -60,23 +58,11 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> std::result
     options(tree_type.bytes).journal(Journal::OnRequest).open(&path).map_err(failed)?.close().map_err(failed)?;
     let pool = open(&path, tree_type).map_err(failed)?;
     let tree = filled(tree_type, &pool, &plan).map_err(failed)?;
-    let clock = Clock::default();
-    let mut calls = work(&plan, seed, &*tree, &clock, &|_| ())?;
-    let read = read_all(&plan, &*tree, &clock).map_err(failed)?;
-    let entries = entries_of(&read);
-    calls.extend(read);
-    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
-        return Err(wrong);
-    }
-    is_sound(&*tree, &entries)?;
+    let (operations, entries) = checked(&plan, seed, &*tree)?;
     drop(tree);
     pool.close().map_err(failed)?;
     let pool = open(&path, tree_type).map_err(failed)?;
     let tree = tree_type.open(&pool).map_err(failed)?;
-    let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
-    if found != entries {
-        return Err(format!("after closing there is {found:?}, expected {entries:?}"));
-    }
-    is_sound(&*tree, &found).map_err(|what| format!("after closing: {what}"))?;
-    Ok(calls.len() as u64)
+    has_kept(&plan, &*tree, &entries, "after closing")?;
+    Ok(operations)
 }

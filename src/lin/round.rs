@@ -170,15 +170,7 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> Result<u64,
     let plan = Plan::new(seed, threads, tree_type);
     let failed = |error: Error| error.to_string();
     let (pool, tree) = opened(tree_type, &plan).map_err(failed)?;
-    let clock = Clock::default();
-    let mut calls = work(&plan, seed, &*tree, &clock, &|_| ())?;
-    let read = read_all(&plan, &*tree, &clock).map_err(failed)?;
-    let entries = entries_of(&read);
-    calls.extend(read);
-    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
-        return Err(wrong);
-    }
-    is_sound(&*tree, &entries)?;
+    let (operations, entries) = checked(&plan, seed, &*tree)?;
     // The current entries are still there after a crash, and after closing and opening.
     let crashed = words_of(pool.medium());
     drop(tree);
@@ -186,13 +178,34 @@ pub(super) fn run(tree_type: TreeType, seed: u64, threads: usize) -> Result<u64,
     for (words, when) in [(crashed, "after a crash"), (closed, "after closing")] {
         let pool = options(tree_type.bytes).open_on(holding(words, &plan)).map_err(failed)?;
         let tree = tree_type.open(&pool).map_err(failed)?;
-        let found = entries_of(&read_all(&plan, &*tree, &clock).map_err(failed)?);
-        if found != entries {
-            return Err(format!("{when} there is {found:?}, expected {entries:?}"));
-        }
-        is_sound(&*tree, &found).map_err(|what| format!("{when}: {what}"))?;
+        has_kept(&plan, &*tree, &entries, when)?;
     }
-    Ok(calls.len() as u64)
+    Ok(operations)
+}
+
+/// Lets the threads do what is planned, and checks what they saw. Returns how many operations that was, and the entries
+/// that are there then.
+pub(super) fn checked(plan: &Plan, seed: u64, tree: &dyn AnyTree) -> Result<(u64, Entries), String> {
+    let clock = Clock::default();
+    let mut calls = work(plan, seed, tree, &clock, &|_| ())?;
+    let read = read_all(plan, tree, &clock).map_err(|error| error.to_string())?;
+    let entries = entries_of(&read);
+    calls.extend(read);
+    if let Some(wrong) = check(&plan.keys, &plan.before, &calls, plan.atomic) {
+        return Err(wrong);
+    }
+    is_sound(tree, &entries)?;
+    Ok((calls.len() as u64, entries))
+}
+
+/// Checks that a tree that was opened again has these entries, and is sound.
+pub(super) fn has_kept(plan: &Plan, tree: &dyn AnyTree, entries: &Entries, when: &str) -> Result<(), String> {
+    let read = read_all(plan, tree, &Clock::default()).map_err(|error| error.to_string())?;
+    let found = entries_of(&read);
+    if found != *entries {
+        return Err(format!("{when} there is {found:?}, expected {entries:?}"));
+    }
+    is_sound(tree, &found).map_err(|what| format!("{when}: {what}"))
 }
 
 fn opened(tree_type: TreeType, plan: &Plan) -> Result<(Pool<Any>, Box<dyn AnyTree>), Error> {
