@@ -168,7 +168,13 @@ const SHAPES: [Shape; 12] = [
 
 #[test]
 fn does_what_a_map_of_strings_does() {
-    let steps = if cfg!(miri) { 60 } else { if long() { 3000 } else { 900 } };
+    let steps = if cfg!(miri) {
+        60
+    } else if long() {
+        3000
+    } else {
+        900
+    };
     for (number, shape) in SHAPES.into_iter().enumerate() {
         let mut random = Random(0x9e37 + number as u64);
         let mut trial = Trial::new();
@@ -197,7 +203,13 @@ fn does_what_a_map_of_strings_does() {
 
 #[test]
 fn ascending_and_descending_loads() {
-    let count = if cfg!(miri) { 70 } else { if long() { 2000 } else { 500 } };
+    let count = if cfg!(miri) {
+        70
+    } else if long() {
+        2000
+    } else {
+        500
+    };
     for (number, shape) in SHAPES.into_iter().enumerate() {
         let mut random = Random(0x51ab + number as u64);
         let mut strings: Vec<Vec<u8>> = (0..count).map(|_| shape(&mut random)).collect();

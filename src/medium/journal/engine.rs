@@ -439,7 +439,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let [always, most] = CELLS;
         let by_length = (self.len() / 4096).next_power_of_two().clamp(always, most);
         // Each cell may be all that names a page which is private.
-        let by_budget = self.private.share().map_or(u64::MAX, |share| (share.limit() / PAGE).max(1));
+        let by_budget = (self.private.budget() / PAGE).max(1);
         let wanted = (self.ring.cells() * GROWTH).min(by_length).min(1 << by_budget.ilog2());
         if wanted > self.ring.cells() && wanted > self.wanted_cells.load(Ordering::Relaxed) {
             self.wanted_cells.store(wanted, Ordering::Relaxed);
@@ -771,7 +771,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
         applied.marker.write(&self.pool).map_err(Fault::io("write to the pool"))?;
         let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
-        let mut patches = Patches::new(&self.pool, self.len(), self.private.share().map_or(u64::MAX, Share::limit));
+        let mut patches = Patches::new(&self.pool, self.len(), self.private.budget());
         let mut frames = Frames::new(&self.log, known, from);
         each(&mut frames, end.at, self.len(), |entry, words| patches.push(entry, words))?;
         let written = patches.done().map_err(Fault::io("write to the pool"))?;

@@ -130,6 +130,11 @@ impl Private {
         self.share.get()
     }
 
+    /// Bytes of memory that they may take.
+    pub(super) fn budget(&self) -> u64 {
+        self.share().map_or(u64::MAX, Share::limit)
+    }
+
     /// Whether a checkpoint should be made, so that pages can go.
     pub(super) fn wants_checkpoint(&self) -> bool {
         let Some(share) = self.share() else { return false };

@@ -416,7 +416,13 @@ fn history(seed: u64) {
 
 #[test]
 fn what_was_synced_is_there_after_crashes_of_all_kinds_in_a_row() {
-    let seeds = if long() { 5_000 } else { if cfg!(target_arch = "x86_64") { 1_500 } else { 500 } };
+    let seeds = if !cfg!(target_arch = "x86_64") {
+        500
+    } else if long() {
+        5_000
+    } else {
+        1_500
+    };
     for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| history(seed));
         if let Err(why) = result {
