@@ -1,6 +1,6 @@
 //! The commands that look at a pool change none of its files, and need no right to.
 
-use super::still::{File, still};
+use super::still::still;
 use super::{SPAWNING, command, start};
 use bristlecone::{Journal, Pool};
 use std::fs;
@@ -143,7 +143,9 @@ fn while_a_writer_lives_the_reason_is_told() {
     let scratch = scratch();
     let path = scratch.path().join("a.pool");
     let child = writer(&path, LINES, &[]);
-    let before: Vec<(PathBuf, File)> = still(&path);
+    // The writer's journal may replace its ring meanwhile, so only the pool itself is looked at.
+    let len = || fs::metadata(&path).unwrap().len();
+    let before = len();
     for args in [
         &["get", text(&path), "1"][..],
         &["scan", text(&path)],
@@ -157,7 +159,7 @@ fn while_a_writer_lives_the_reason_is_told() {
             && told.contains("read a backup");
         assert!(code == Some(1) && why, "{told}");
     }
-    assert_eq!(still(&path)[0].1.len, before[0].1.len);
+    assert_eq!(len(), before);
     kill(child);
     assert_eq!(printed(&mut command(["get", text(&path), "1"])), (Some(0), "value 1\n".to_owned()));
 }

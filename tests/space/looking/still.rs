@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     bytes: u32,
-    pub(crate) len: u64,
+    len: u64,
     changed: [i64; 4],
     blocks: u64,
 }
