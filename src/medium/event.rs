@@ -88,6 +88,14 @@ pub enum EventKind {
         /// How long all of these waited together.
         together: Duration,
     },
+    /// Changes were slowed: what checkpoints have not put into the file yet takes too much
+    /// [private memory](crate::Options::private_memory).
+    Slowed {
+        /// How many since the last such event.
+        times: u64,
+        /// The bytes that private pages may take.
+        budget: u64,
+    },
     /// The log has become longer.
     LogGrew {
         /// The bytes that frames could take.
@@ -150,6 +158,7 @@ impl EventKind {
             Self::SlowSync { .. } => "slow_sync",
             Self::SlowCheckpoint { .. } => "slow_checkpoint",
             Self::Waited { .. } => "waited",
+            Self::Slowed { .. } => "slowed",
             Self::LogGrew { .. } => "log_grew",
             Self::RingReplaced { .. } => "ring_replaced",
             Self::RingLost { .. } => "ring_lost",
@@ -171,7 +180,7 @@ impl EventKind {
             Self::RingReplaced { was_lost: false, .. } | Self::Closed { error: None, .. } => Severity::Info,
             Self::TreeRecovered { .. } | Self::LogGrew { .. } | Self::OldLog { .. } => Severity::Info,
             Self::SlowSync { .. } | Self::SlowCheckpoint { .. } | Self::Waited { .. } => Severity::Warning,
-            Self::TwinMended { .. } | Self::RingReplaced { .. } => Severity::Warning,
+            Self::Slowed { .. } | Self::TwinMended { .. } | Self::RingReplaced { .. } => Severity::Warning,
             Self::SnapshotsExpired { .. } | Self::Missed { .. } => Severity::Warning,
             Self::RingLost { .. } | Self::LogLost | Self::DiskFailed { .. } | Self::Closed { .. } => Severity::Error,
         }
@@ -224,6 +233,10 @@ impl fmt::Display for EventKind {
                     f,
                     "changes waited {times} times for room in the ring, {together:.1?} together, {took:.1?} at most"
                 )
+            }
+            Self::Slowed { times, budget } => {
+                let changes = if *times == 1 { "a change was" } else { "changes were" };
+                write!(f, "{changes} slowed ({times}): private memory is to take {budget} bytes at most")
             }
             Self::LogGrew { from, to } => write!(f, "the log grew from {from} to {to} bytes"),
             Self::RingReplaced { from, to, was_lost: false } => write!(f, "the ring grew from {from} to {to} bytes"),

@@ -8,7 +8,7 @@ use crate::sync::histogram::{Histogram, Recorder};
 // Not those of a model checker: no thread of a pool waits for another one because of them.
 use parking_lot::Mutex;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,9 @@ pub(crate) struct Vitals {
     slow_syncs: Burst,
     slow_checkpoints: Burst,
     long_waits: Burst,
+    slowed: Burst,
+    /// How many changes were slowed until it was looked at last.
+    slowed_before: AtomicU64,
     slow: OnceLock<Slow>,
     has_failed: AtomicBool,
     told: Mutex<Told>,
@@ -67,6 +70,8 @@ impl Default for Vitals {
             slow_syncs: Burst::default(),
             slow_checkpoints: Burst::default(),
             long_waits: Burst::default(),
+            slowed: Burst::default(),
+            slowed_before: AtomicU64::new(0),
             slow: OnceLock::new(),
             has_failed: AtomicBool::new(false),
             told: Mutex::default(),
@@ -112,7 +117,7 @@ impl Vitals {
     pub(crate) fn synced(&self, took: Duration) {
         self.syncs.record(took);
         if let Some(slow) = self.slow.get().filter(|slow| took >= slow.sync)
-            && let Some(Since { times, longest, .. }) = self.slow_syncs.add(took, slow.sync)
+            && let Some(Since { times, longest, .. }) = self.slow_syncs.add(1, took, slow.sync)
         {
             self.tell(EventKind::SlowSync { took: longest, times });
         }
@@ -122,7 +127,7 @@ impl Vitals {
     pub(crate) fn checkpointed(&self, took: Duration) {
         self.checkpoints.record(took);
         if let Some(slow) = self.slow.get().filter(|slow| took >= slow.checkpoint)
-            && let Some(Since { times, longest, .. }) = self.slow_checkpoints.add(took, slow.checkpoint)
+            && let Some(Since { times, longest, .. }) = self.slow_checkpoints.add(1, took, slow.checkpoint)
         {
             self.tell(EventKind::SlowCheckpoint { took: longest, times });
         }
@@ -132,9 +137,20 @@ impl Vitals {
     pub(crate) fn waited(&self, took: Duration) {
         self.waits.record(took);
         if let Some(slow) = self.slow.get()
-            && let Some(Since { times, longest, sum, .. }) = self.long_waits.add(took, slow.sync)
+            && let Some(Since { times, longest, sum, .. }) = self.long_waits.add(1, took, slow.sync)
         {
             self.tell(EventKind::Waited { took: longest, times, together: sum });
+        }
+    }
+
+    /// So many changes were slowed in all, because private memory takes more than its budget. Called by one thread at a
+    /// time.
+    pub(crate) fn slowed(&self, all: u64, budget: u64) {
+        let times = all - self.slowed_before.swap(all, Ordering::Relaxed);
+        if times > 0
+            && let Some(Since { times, .. }) = self.slowed.add(times, Duration::ZERO, Duration::ZERO)
+        {
+            self.tell(EventKind::Slowed { times, budget });
         }
     }
 
@@ -206,10 +222,11 @@ struct Since {
 }
 
 impl Burst {
-    /// What is to be told now, if it took at least so long together, and was not told a moment ago.
-    fn add(&self, took: Duration, least: Duration) -> Option<Since> {
+    /// It has come so many times more, and took so long. What is to be told now, if that took at least so long
+    /// together, and nothing was told a moment ago.
+    fn add(&self, times: u64, took: Duration, least: Duration) -> Option<Since> {
         let mut since = self.0.lock();
-        since.times += 1;
+        since.times += times;
         since.longest = since.longest.max(took);
         since.sum = since.sum.saturating_add(took);
         let is_due = since.sum >= least && since.told.is_none_or(|told| told.elapsed() >= PAUSE);
@@ -225,13 +242,28 @@ mod tests {
     fn a_burst_is_told_once_and_then_with_all_that_has_come_since() {
         let (burst, ms) = (Burst::default(), Duration::from_millis);
         // Together they are long.
-        assert!(burst.add(ms(4), ms(10)).is_none() && burst.add(ms(5), ms(10)).is_none());
-        let Since { times, longest, sum, .. } = burst.add(ms(1), ms(10)).unwrap();
+        assert!(burst.add(1, ms(4), ms(10)).is_none() && burst.add(1, ms(5), ms(10)).is_none());
+        let Since { times, longest, sum, .. } = burst.add(1, ms(1), ms(10)).unwrap();
         assert_eq!((times, longest, sum), (3, ms(5), ms(10)));
-        assert!((0..100).all(|i| burst.add(ms(i), ms(10)).is_none()));
+        assert!((0..100).all(|i| burst.add(1, ms(i), ms(10)).is_none()));
         // Its time has come.
         burst.0.lock().told = Instant::now().checked_sub(PAUSE);
-        let Since { times, longest, sum, .. } = burst.add(ms(7), ms(10)).unwrap();
+        let Since { times, longest, sum, .. } = burst.add(1, ms(7), ms(10)).unwrap();
         assert_eq!((times, longest, sum), (101, ms(99), ms(4957)));
+    }
+
+    #[test]
+    fn changes_that_are_slowed_are_told_with_how_many() {
+        let (sender, told) = std::sync::mpsc::channel();
+        let listener = Listener::new(move |event| drop(sender.send(event.kind.clone())));
+        let vitals = Vitals::default();
+        vitals.open("a", Some(&listener), Slow::default(), Vec::new());
+        drop(listener);
+        [0, 3, 3, 5].into_iter().for_each(|all| vitals.slowed(all, 4096));
+        vitals.slowed.0.lock().told = Instant::now().checked_sub(PAUSE);
+        [5, 6, 9].into_iter().for_each(|all| vitals.slowed(all, 4096));
+        drop(VitalsOfPool(Arc::new(vitals)));
+        let slowed = |times| EventKind::Slowed { times, budget: 4096 };
+        assert_eq!(told.iter().collect::<Vec<_>>(), [slowed(3), slowed(3)]);
     }
 }

@@ -86,6 +86,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // Where nothing goes because windows stay open, nobody waits for that.
         let is_slowed = share.is_used_up() && !self.is_held.load(Relaxed);
         self.windows.set_full(is_slowed);
+        self.vitals.slowed(self.windows.slowed(), share.limit());
         later.or_else(|| is_slowed.then(|| Instant::now() + LATER))
     }
 
