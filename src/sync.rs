@@ -16,6 +16,7 @@ pub(crate) mod bias;
 pub(crate) mod crew;
 pub(crate) mod delay;
 pub(crate) mod histogram;
+pub(crate) mod of_process;
 #[cfg(not(bristlecone_loom))]
 mod parking;
 pub(crate) mod shards;

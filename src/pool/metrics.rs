@@ -45,7 +45,7 @@ pub struct Metrics {
     /// [`JournalStat::private`](crate::stat::JournalStat::private).
     pub private: u64,
     /// Bytes that it may take, alone or with others. As [`JournalStat::budget`](crate::stat::JournalStat::budget).
-    pub budget: u64,
+    pub budget: Option<u64>,
     /// Page faults of the whole process, where the system tells.
     pub faults: Option<Faults>,
     /// The trees that are open, by name.

@@ -6,12 +6,12 @@
 //!
 //! A job is a function that is called when the job was woken, and at the time that it said last; never twice at once.
 
+use crate::sync::of_process::OfProcess;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,12 @@ const MOST: usize = 32;
 /// How long a thread that nobody needs waits for work.
 const SPARE: Duration = Duration::from_secs(1);
 
+/// The threads of this process.
+static HERE: OfProcess<Crew> = OfProcess::new();
+
 /// The threads of a process.
 struct Crew {
-    /// Of which process: the threads of another one are not here, and its locks may never be free.
+    /// Of which process: the threads of another one are not here.
     process: u32,
     state: Mutex<State>,
     /// There is something to do, or to look at.
@@ -72,7 +75,7 @@ impl Job {
     ///
     /// The system gives no thread.
     pub(crate) fn new(call: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> io::Result<Self> {
-        let crew = Crew::here();
+        let crew = HERE.get();
         let mut state = crew.state.lock();
         if state.threads == 0 {
             crew.start(&mut state)?;
@@ -145,28 +148,14 @@ impl State {
     }
 }
 
-impl Crew {
-    /// The threads of this process.
-    fn here() -> &'static Self {
-        static HERE: AtomicPtr<Crew> = AtomicPtr::new(ptr::null_mut());
-        let process = std::process::id();
-        loop {
-            let found = HERE.load(Ordering::Acquire);
-            // SAFETY: it is null, or was leaked below.
-            match unsafe { found.as_ref() } {
-                Some(crew) if crew.process == process => return crew,
-                // The first one, or the parent's, which a child leaves alone.
-                _ => {}
-            }
-            let (changed, ended) = (Condvar::new(), Condvar::new());
-            let new = Box::into_raw(Box::new(Self { process, state: Mutex::default(), changed, ended }));
-            if HERE.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: nobody else has seen it.
-                drop(unsafe { Box::from_raw(new) });
-            }
-        }
+impl Default for Crew {
+    fn default() -> Self {
+        let (changed, ended) = (Condvar::new(), Condvar::new());
+        Self { process: std::process::id(), state: Mutex::default(), changed, ended }
     }
+}
 
+impl Crew {
     /// Starts a thread.
     fn start(&'static self, state: &mut State) -> io::Result<()> {
         thread::Builder::new().name("bristlecone".to_owned()).spawn(|| self.work())?;

@@ -12,13 +12,15 @@
 //!   must. Once it is cut, it is not wanted any more, until more is taken.
 //! - No room ahead of need is no error.
 
-use super::written::{KnownExtents, LEAST, PAGE, WrittenSpace};
+use super::written::{Keeper, KnownExtents, LEAST, PAGE, WrittenSpace};
 use super::{Call, DiskFile};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 
 /// The most that is written ahead of need.
 const MOST: u64 = 64 << 20;
+/// It is at most one in so many bytes of the memory, so that the zeros are still in memory when they are needed.
+const PART: u64 = 32;
 /// How much is written at a time: somebody may wait for it.
 const PIECE: u64 = 2 << 20;
 /// The unit in which a file becomes longer.
@@ -32,9 +34,10 @@ impl KnownExtents {
 }
 
 impl DiskFile {
-    /// Says what has [`write_ahead`](Self::write_ahead) called.
-    pub(crate) fn is_kept_by(&self, wake: impl Fn() + Send + Sync + 'static) {
-        let _ = self.0.written.keeper.set(Box::new(wake));
+    /// Says what has [`write_ahead`](Self::write_ahead) called, in a process that may use so many bytes of memory.
+    pub(crate) fn is_kept_by(&self, memory: u64, wake: impl Fn() + Send + Sync + 'static) {
+        let most = (memory / PART).clamp(LEAST, MOST);
+        let _ = self.0.written.keeper.set(Keeper { most, wake: Box::new(wake) });
     }
 
     /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than
@@ -43,7 +46,7 @@ impl DiskFile {
         let WrittenSpace { known, keeper, .. } = &self.0.written;
         let (Some(keeper), mut guard) = (keeper.get(), known.lock()) else { return };
         let Some(known) = guard.as_mut() else { return };
-        let more = (known.parts.bytes / 2).clamp(LEAST, MOST);
+        let more = (known.parts.bytes / 2).clamp(LEAST, keeper.most);
         if known.is_full || known.ahead() >= known.used + more / 2 {
             return;
         }
@@ -56,7 +59,7 @@ impl DiskFile {
             end.next_multiple_of(STEP).min(most / PAGE * PAGE).max(known.len)
         };
         drop(guard);
-        keeper();
+        (keeper.wake)();
     }
 
     /// Writes a piece of what is wanted ahead of need. Tells whether there may be more to do.

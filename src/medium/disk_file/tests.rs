@@ -431,7 +431,7 @@ fn zeros_that_do_not_fit_leave_the_space_to_others() {
 fn kept(path: &Path) -> DiskFile {
     let file = file_at(path);
     file.write_space_first().unwrap();
-    file.is_kept_by(|| {});
+    file.is_kept_by(u64::MAX, || {});
     file
 }
 
@@ -637,7 +637,7 @@ fn zeros_ahead_of_need_are_never_written_over_content() {
             }
         });
         let woken = keeper.thread().clone();
-        file.is_kept_by(move || woken.unpark());
+        file.is_kept_by(u64::MAX, move || woken.unpark());
         let _ends = Ends(&ends, keeper.thread().clone());
         let (mut pages, mut used) = (std::collections::BTreeMap::new(), 0);
         for round in 0..3000 {

@@ -31,8 +31,14 @@ const MOST: u64 = 1 << 20;
 pub(super) struct WrittenSpace {
     pub(super) working: Mutex<()>,
     pub(super) known: Mutex<Option<KnownExtents>>,
-    /// The thread that writes ahead of need.
-    pub(super) keeper: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// What writes ahead of need.
+    pub(super) keeper: OnceLock<Keeper>,
+}
+
+/// What writes ahead of need when it is woken, and the most that it writes, in bytes.
+pub(super) struct Keeper {
+    pub(super) most: u64,
+    pub(super) wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Default for WrittenSpace {

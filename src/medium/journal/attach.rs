@@ -100,14 +100,15 @@ impl Attached {
         let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
-        engine.private.is_within(Share::new(wanted.private_memory.or_else(budget::forced), limit::memory));
+        let memory = limit::memory();
+        engine.private.is_within(Share::new(wanted.private_memory.or_else(budget::forced), memory));
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
         }
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
-        pool.is_kept_by(keeper.checkpoints());
+        pool.is_kept_by(memory, keeper.checkpoints());
         if let Some(share) = engine.private.share() {
             share.is_kept_by(Box::new(keeper.checkpoints()));
         }

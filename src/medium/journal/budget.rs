@@ -4,8 +4,8 @@
 //! memory that it may use.
 
 use crate::sync::Mutex;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::sync::of_process::OfProcess;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The budget of each pool that is given none, in bytes: for tests, and for programs that cannot be changed.
@@ -23,9 +23,11 @@ const LEAST_OF_ITS_OWN: u64 = 4096;
 /// A pool shares one in so many bytes of memory.
 const PART: u64 = 8;
 
+/// Those of this process.
+static HERE: OfProcess<Pools> = OfProcess::new();
+
 /// The pools of a process that share its budget.
 struct Pools {
-    process: u32,
     limit: AtomicU64,
     /// Bytes of all of them.
     used: AtomicU64,
@@ -34,27 +36,14 @@ struct Pools {
     count: AtomicU64,
 }
 
-impl Pools {
-    /// Those of this process. A child that came by `fork` leaves its parent's alone: their lock may never be free.
-    fn here() -> &'static Self {
-        static HERE: AtomicPtr<Pools> = AtomicPtr::new(ptr::null_mut());
-        let process = std::process::id();
-        loop {
-            let found = HERE.load(Ordering::Acquire);
-            // SAFETY: it is null, or was leaked below.
-            match unsafe { found.as_ref() } {
-                Some(pools) if pools.process == process => return pools,
-                _ => {}
-            }
-            let (limit, used, count) = (AtomicU64::new(u64::MAX), AtomicU64::new(0), AtomicU64::new(0));
-            let new = Box::into_raw(Box::new(Self { process, limit, used, pools: Mutex::new(Vec::new()), count }));
-            if HERE.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: nobody else has seen it.
-                drop(unsafe { Box::from_raw(new) });
-            }
-        }
+impl Default for Pools {
+    fn default() -> Self {
+        let (limit, used, count) = (AtomicU64::new(u64::MAX), AtomicU64::new(0), AtomicU64::new(0));
+        Self { limit, used, pools: Mutex::new(Vec::new()), count }
     }
+}
 
+impl Pools {
     fn wake(&self) {
         let pools: Vec<Arc<Taken>> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(|taken| taken.wake());
@@ -92,15 +81,18 @@ enum Budget {
 }
 
 impl Share {
+    /// The limit of a pool whose pages cannot be given back.
+    pub(super) const NO_LIMIT: u64 = u64::MAX;
+
     /// The share of a pool that is given a budget, or shares that of the process, which may use so many bytes of
     /// memory.
-    pub(super) fn new(own: Option<u64>, memory: impl FnOnce() -> u64) -> Self {
+    pub(super) fn new(own: Option<u64>, memory: u64) -> Self {
         let taken = Arc::default();
         let of = match own {
             Some(bytes) => Budget::Own(bytes.max(LEAST_OF_ITS_OWN)),
             None => {
-                let shared = Pools::here();
-                shared.limit.store((memory() / PART).max(LEAST), Ordering::Relaxed);
+                let shared = HERE.get();
+                shared.limit.store((memory / PART).max(LEAST), Ordering::Relaxed);
                 shared.count.fetch_add(1, Ordering::Relaxed);
                 let mut pools = shared.pools.lock();
                 pools.retain(|taken| taken.strong_count() > 0);
@@ -124,7 +116,7 @@ impl Share {
     /// Bytes that the pool, or all that share with it, may take.
     pub(super) fn limit(&self) -> u64 {
         match &self.of {
-            _ if self.is_void.load(Ordering::Relaxed) => u64::MAX,
+            _ if self.is_void.load(Ordering::Relaxed) => Self::NO_LIMIT,
             Budget::Own(bytes) => *bytes,
             Budget::Shared(pools) => pools.limit.load(Ordering::Relaxed),
         }
@@ -206,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_pool_of_its_own_knows_how_full_its_budget_is() {
-        let share = Share::new(Some(1 << 20), || unreachable!());
+        let share = Share::new(Some(1 << 20), 0);
         let states = [0, 600 << 10, 900 << 10, 1 << 20].map(|bytes| {
             share.set(bytes);
             [share.is_half(), share.is_much(), share.is_used_up()]
@@ -214,13 +206,13 @@ mod tests {
         assert_eq!(states, [[false; 3], [true, false, false], [true, true, false], [true; 3]]);
         share.is_of_no_use();
         assert!(!share.is_half() && share.bytes() == 0);
-        assert_eq!(Share::new(Some(1), || unreachable!()).limit(), LEAST_OF_ITS_OWN);
+        assert_eq!(Share::new(Some(1), 0).limit(), LEAST_OF_ITS_OWN);
     }
 
     #[test]
     fn a_pool_is_slowed_for_what_it_takes_itself() {
-        let (limit, used, count) = (AtomicU64::new(8 << 20), AtomicU64::new(0), AtomicU64::new(2));
-        let pools: &Pools = Box::leak(Box::new(Pools { process: 0, limit, used, pools: Mutex::default(), count }));
+        let (limit, count) = (AtomicU64::new(8 << 20), AtomicU64::new(2));
+        let pools: &Pools = Box::leak(Box::new(Pools { limit, count, ..Pools::default() }));
         let of_these = || Share { taken: Arc::default(), of: Budget::Shared(pools), is_void: AtomicBool::new(false) };
         let (one, other) = (of_these(), of_these());
         one.set(16 << 20);

@@ -208,9 +208,10 @@ pub struct JournalStat {
     /// Bytes of memory that private pages of this pool take: what was changed, and not given back to the page cache.
     pub private: u64,
     /// Bytes that these may take; with those of other pools, unless
-    /// [`Options::private_memory`](crate::Options::private_memory) has said so for this one. 0 if the pool is only
-    /// looked at.
-    pub budget: u64,
+    /// [`Options::private_memory`](crate::Options::private_memory) has said so for this one. `None` if the
+    /// pool is only looked at, or if nothing can be given back: because the pages of the system are larger than 4 KiB,
+    /// say.
+    pub budget: Option<u64>,
     /// How many pages of 4 KiB were given back since then.
     pub evicted: u64,
     /// How often a change was slowed since then, because the budget was used up.
@@ -927,7 +928,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             waits,
             rings: count(&self.counts.rings),
             private: self.private.share().map_or(0, Share::bytes),
-            budget: self.private.share().map_or(0, Share::limit),
+            budget: self.private.share().map(Share::limit).filter(|&bytes| bytes != Share::NO_LIMIT),
             evicted: self.counts.evicted.load(std::sync::atomic::Ordering::Relaxed),
             slowed: self.windows.slowed(),
             recovered: Recovered::default(),

@@ -273,6 +273,9 @@ impl Mapped {
             && self.map.detach(whole.clone()).is_ok()
         {
             journal.is_detached(whole);
+        } else {
+            // The zeros that the file has there are read in one piece, and not with the first store to each page.
+            self.ask(at, len);
         }
     }
 }
