@@ -16,11 +16,15 @@ words:
 clippy:
     scripts/check clippy
 
-# All tests, or those whose names contain FILTER
+# The tests of the library and the command line, or those whose names contain FILTER
 test *FILTER:
     scripts/check test {{FILTER}}
 
-# The tests of which `test` takes a part, whole
+# The tests within src/, or those whose names contain FILTER
+units *FILTER:
+    scripts/check units {{FILTER}}
+
+# The tests of which `test` and `units` take a part, whole
 long:
     scripts/check long
 
