@@ -104,6 +104,10 @@ power:
 full-disk:
     scripts/check full-disk
 
+# Pools within less memory than they have bytes
+memory:
+    scripts/check memory
+
 # Pools with a journal in other places, boots and states, after kills; OLD=PROGRAM for pools of an older build
 places *CASES:
     scripts/check places {{CASES}}

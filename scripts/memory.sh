@@ -44,8 +44,8 @@ service() {
 service with-budget
 rows=${ROWS:-2000000}
 seq -f '%016.0f	is twenty bytes long' 1 "$rows" | limited "$program" load "$directory/rows" - --json
-found=$("$program" stat "$directory/rows" --json | grep -o '"keys":[0-9]*')
-[[ $found == "\"keys\":$rows" ]] || { echo "$found of $rows rows are there" >&2 && exit 1; }
+found=$("$program" stat "$directory/rows" --json | sed -E 's/.*"keys":([0-9]+).*/\1/')
+[[ $found == "$rows" ]] || { echo "$found of $rows rows are there" >&2 && exit 1; }
 
 status=0
 BRISTLECONE_PRIVATE_MEMORY=$((1 << 40)) service without || status=$?

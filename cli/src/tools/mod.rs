@@ -10,6 +10,8 @@ mod kill;
 mod lin;
 #[cfg(target_os = "linux")]
 mod power;
+#[cfg(target_os = "linux")]
+mod service;
 mod subjects;
 mod told;
 
@@ -26,6 +28,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Power(power::Args),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Service(service::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -37,5 +42,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Kill(args) => kill::run(args),
         #[cfg(target_os = "linux")]
         Command::Power(args) => power::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Service(args) => service::run(args),
     }
 }
