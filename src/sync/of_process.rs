@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A value that is made when a process first asks for it, and stays until the process ends.
 ///
-/// A child that came by `fork` leaves its parent's alone, because a lock in it may never be free, and makes another one.
+/// A child that came by `fork` leaves its parent's alone, because a lock in it may never be free, and makes another
+/// one.
 pub(crate) struct OfProcess<T>(AtomicPtr<Owned<T>>);
 
 struct Owned<T> {
