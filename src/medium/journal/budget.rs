@@ -211,8 +211,10 @@ mod tests {
 
     #[test]
     fn a_pool_is_slowed_for_what_it_takes_itself() {
-        let (limit, count) = (AtomicU64::new(8 << 20), AtomicU64::new(2));
-        let pools: &Pools = Box::leak(Box::new(Pools { limit, count, ..Pools::default() }));
+        static THESE: OfProcess<Pools> = OfProcess::new();
+        let pools = THESE.get();
+        pools.limit.store(8 << 20, Ordering::Relaxed);
+        pools.count.store(2, Ordering::Relaxed);
         let of_these = || Share { taken: Arc::default(), of: Budget::Shared(pools), is_void: AtomicBool::new(false) };
         let (one, other) = (of_these(), of_these());
         one.set(16 << 20);
