@@ -1,6 +1,7 @@
 //! `service`: a service of sessions within limited memory, as `scripts/memory.sh` runs it: two trees, changed together,
 //! for some simulated days.
 
+use crate::numbers::{Random, mix};
 use crate::out::{self, Outcome};
 use bristlecone::{Error, Map, Pool};
 use serde_json::json;
@@ -34,7 +35,7 @@ const USES: u64 = 2;
 type Name = (u64, u64);
 
 fn name(number: u64) -> Name {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
+    (mix(number), number)
 }
 
 /// Bytes of a session behind the time at which it ends: 150 to 250 in all.
@@ -53,7 +54,7 @@ struct Service {
     sessions: Map<Name, Vec<u8>>,
     /// Sessions in the order in which they end.
     order: Map<(u64, Name), ()>,
-    random: u64,
+    random: Random,
     changes: u64,
 }
 
@@ -61,18 +62,11 @@ impl Service {
     fn open(path: &PathBuf) -> Result<Self, Error> {
         let pool = Pool::options().open(path)?;
         let (sessions, order) = (pool.map("sessions")?, pool.map("order")?);
-        Ok(Self { pool, sessions, order, random: 0x2545_f491_4f6c_dd1d, changes: 0 })
-    }
-
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8
+        Ok(Self { pool, sessions, order, random: Random::new(1), changes: 0 })
     }
 
     fn begin(&mut self, number: u64, now: u64) -> Result<(), Error> {
-        let value = value(now + LIFETIME, self.random());
+        let value = value(now + LIFETIME, self.random.word());
         self.changes += 1;
         self.pool.transaction(|tx| {
             tx.insert(&self.sessions, name(number), &value)?;
@@ -82,7 +76,7 @@ impl Service {
 
     /// Uses a session, if it has not ended.
     fn touch(&mut self, number: u64, now: u64) -> Result<(), Error> {
-        let random = self.random();
+        let random = self.random.word();
         self.changes += 1;
         self.pool.transaction(|tx| {
             let Some(old) = tx.get(&self.sessions, name(number))? else { return Ok(()) };
@@ -138,7 +132,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
         service.begin(number, now)?;
         for _ in 0..USES {
-            let of = number - service.random() % number.min(args.sessions.max(1));
+            let of = number - service.random.below(number.min(args.sessions.max(1)));
             service.touch(of, now)?;
         }
         while service.end(now)? {}
