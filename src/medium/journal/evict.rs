@@ -78,6 +78,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// thread at a time, after a checkpoint; after a sync, too, if changes are slowed.
     pub(crate) fn evict(&self) -> Option<Instant> {
         let (Some(pages), Some(share)) = (self.pages.get(), self.private.share()) else { return None };
+        // What may turn out to be of no use below has slowed changes before.
+        let budget = share.limit();
         let later = if share.is_much() { self.evict_many(&**pages, share) } else { None };
         if self.check().is_err() {
             // Nothing goes any more, and the pool will be closed.
@@ -86,7 +88,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // Where nothing goes because windows stay open, nobody waits for that.
         let is_slowed = share.is_used_up() && !self.is_held.load(Relaxed);
         self.windows.set_full(is_slowed);
-        self.vitals.slowed(self.windows.slowed(), share.limit());
+        self.vitals.slowed(self.windows.slowed(), budget);
         later.or_else(|| is_slowed.then(|| Instant::now() + LATER))
     }
 
