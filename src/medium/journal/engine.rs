@@ -928,7 +928,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             waits,
             rings: count(&self.counts.rings),
             private: self.private.share().map_or(0, Share::bytes),
-            budget: self.private.share().map(Share::limit).filter(|&bytes| bytes != Share::NO_LIMIT),
+            budget: Some(self.private.budget()).filter(|&bytes| bytes != Share::NO_LIMIT),
             evicted: self.counts.evicted.load(std::sync::atomic::Ordering::Relaxed),
             slowed: self.windows.slowed(),
             recovered: Recovered::default(),

@@ -130,9 +130,9 @@ impl Private {
         self.share.get()
     }
 
-    /// Bytes of memory that they may take.
+    /// Bytes of memory that they may take, or [`Share::NO_LIMIT`].
     pub(super) fn budget(&self) -> u64 {
-        self.share().map_or(u64::MAX, Share::limit)
+        self.share().map_or(Share::NO_LIMIT, Share::limit)
     }
 
     /// Whether a checkpoint should be made, so that pages can go.
