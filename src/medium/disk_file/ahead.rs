@@ -12,7 +12,7 @@
 //!   must. Once it is cut, it is not wanted any more, until more is taken.
 //! - No room ahead of need is no error.
 
-use super::written::{Keeper, KnownExtents, LEAST, PAGE, WrittenSpace};
+use super::written::{AheadJob, KnownExtents, LEAST, PAGE, WrittenSpace};
 use super::{Call, DiskFile};
 use rustix::process::{Resource, getrlimit};
 use std::io;
@@ -37,7 +37,7 @@ impl DiskFile {
     /// Says what has [`write_ahead`](Self::write_ahead) called, in a process that may use so many bytes of memory.
     pub(crate) fn is_kept_by(&self, memory: u64, wake: impl Fn() + Send + Sync + 'static) {
         let most = (memory / PART).clamp(LEAST, MOST);
-        let _ = self.0.written.keeper.set(Keeper { most, wake: Box::new(wake) });
+        let _ = self.0.written.keeper.set(AheadJob { most, wake: Box::new(wake) });
     }
 
     /// Looks how much is left ahead of need, and wants more if that is little. The file never becomes longer than

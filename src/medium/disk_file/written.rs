@@ -32,11 +32,11 @@ pub(super) struct WrittenSpace {
     pub(super) working: Mutex<()>,
     pub(super) known: Mutex<Option<KnownExtents>>,
     /// What writes ahead of need.
-    pub(super) keeper: OnceLock<Keeper>,
+    pub(super) keeper: OnceLock<AheadJob>,
 }
 
-/// What writes ahead of need when it is woken, and the most that it writes, in bytes.
-pub(super) struct Keeper {
+/// The job that writes ahead of need when it is woken, and the most that it writes, in bytes.
+pub(super) struct AheadJob {
     pub(super) most: u64,
     pub(super) wake: Box<dyn Fn() + Send + Sync>,
 }
