@@ -234,9 +234,11 @@ impl fmt::Display for EventKind {
                     "changes waited {times} times for room in the ring, {together:.1?} together, {took:.1?} at most"
                 )
             }
+            Self::Slowed { times: 1, budget } => {
+                write!(f, "a change was slowed: private memory is to take {budget} bytes at most")
+            }
             Self::Slowed { times, budget } => {
-                let changes = if *times == 1 { "a change was" } else { "changes were" };
-                write!(f, "{changes} slowed ({times}): private memory is to take {budget} bytes at most")
+                write!(f, "{times} changes were slowed: private memory is to take {budget} bytes at most")
             }
             Self::LogGrew { from, to } => write!(f, "the log grew from {from} to {to} bytes"),
             Self::RingReplaced { from, to, was_lost: false } => write!(f, "the ring grew from {from} to {to} bytes"),
