@@ -19,6 +19,7 @@ pub(crate) mod histogram;
 pub(crate) mod of_process;
 #[cfg(not(bristlecone_loom))]
 mod parking;
+pub(crate) mod process;
 pub(crate) mod shards;
 pub(crate) mod tally;
 pub(crate) mod version;

@@ -90,6 +90,18 @@ pub(crate) fn is_room_missing(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// How long a file of this process may become: where it would become longer, the system sends a signal besides the
+/// error, and ends a process that does not expect it. What grows ahead of need stays below.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn longest_file() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(crate) fn longest_file() -> u64 {
+    u64::MAX
+}
+
 /// The first failure of a file.
 #[derive(Debug)]
 pub(crate) struct Failed {

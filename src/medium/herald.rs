@@ -6,6 +6,7 @@
 
 use super::event::{Event, EventKind};
 // Not that of a model checker: nothing is done under it but to look at the queue.
+use crate::sync::process::Process;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
@@ -38,7 +39,7 @@ pub(super) struct Herald {
     pool: String,
     listener: Option<Listener>,
     queue: Mutex<Queue>,
-    process: u32,
+    process: Process,
 }
 
 #[derive(Default)]
@@ -55,7 +56,7 @@ impl Herald {
     pub(super) fn new(pool: &str, listener: Option<&Listener>) -> Option<Arc<Self>> {
         (listener.is_some() || cfg!(feature = "tracing")).then(|| {
             let (pool, listener) = (pool.to_owned(), listener.cloned());
-            Arc::new(Self { pool, listener, queue: Mutex::default(), process: std::process::id() })
+            Arc::new(Self { pool, listener, queue: Mutex::default(), process: Process::this() })
         })
     }
 
@@ -105,7 +106,7 @@ impl Herald {
             // What was thrown may throw again when it is dropped.
             told.unwrap_or_else(std::mem::forget);
             // In a child, to which the function has forked, a thread of the parent may have the lock.
-            if self.process != std::process::id() {
+            if !self.process.is_this() {
                 return;
             }
         }

@@ -52,7 +52,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use system::{Map, REACH, System};
-pub(super) use system::{boot, detect};
+pub(super) use system::{boot, detect, is_on_disk};
 
 /// Forces the domain of every mapping, whatever the file system: `process`, `power` or `power-with-caches`.
 ///
@@ -147,7 +147,7 @@ impl Mapped {
 
     /// Whether a loss of power takes back what was not synced, and leaves the file: so a journal is of use.
     pub(crate) fn is_lost_with_power(&self) -> bool {
-        self.domain == Domain::Process && self.detected == Domain::Process && system::is_on_disk(&self.file)
+        self.domain == Domain::Process && self.detected == Domain::Process && is_on_disk(self.file.as_file())
     }
 
     /// Whether dropping this removes the file, because its creation is not complete.

@@ -26,7 +26,6 @@ mod layer;
 pub(crate) mod limit;
 mod mapped;
 mod probe;
-mod process;
 #[cfg(feature = "crash")]
 mod sim;
 mod slowed;

@@ -5,6 +5,7 @@
 use super::event::EventKind;
 use super::herald::{Herald, Listener};
 use crate::sync::histogram::{Histogram, Recorder};
+use crate::sync::process::Process;
 // Not those of a model checker: no thread of a pool waits for another one because of them.
 use parking_lot::Mutex;
 use std::ops::Deref;
@@ -47,7 +48,7 @@ pub(crate) struct Vitals {
     has_failed: AtomicBool,
     told: Mutex<Told>,
     /// The process that has the pool. In a child, a thread of the parent may have any of these locks.
-    process: u32,
+    process: Process,
 }
 
 #[derive(Default)]
@@ -75,7 +76,7 @@ impl Default for Vitals {
             slow: OnceLock::new(),
             has_failed: AtomicBool::new(false),
             told: Mutex::default(),
-            process: std::process::id(),
+            process: Process::this(),
         }
     }
 }
@@ -95,7 +96,7 @@ impl Vitals {
     /// Tells an event. It waits for no thread that waits for anything.
     #[cold]
     pub(crate) fn tell(&self, kind: EventKind) {
-        if self.process != std::process::id() {
+        if !self.process.is_this() {
             return;
         }
         let mut told = self.told.lock();
@@ -179,7 +180,7 @@ impl Vitals {
 
     /// Nobody is told anything after this.
     fn end(&self) {
-        if self.process != std::process::id() {
+        if !self.process.is_this() {
             return;
         }
         let mut told = self.told.lock();

@@ -257,7 +257,13 @@ impl Records {
         self.epochs.retired().into_iter().map(|record| record.at).collect()
     }
 
+    /// Gives back the space of these. A reader that ends does so, too, and a transaction that fails: outside of any
+    /// change.
     fn give_back<M: Medium>(&self, m: &M, segments: &Segments, records: &[Retired]) {
+        if records.is_empty() {
+            return;
+        }
+        let _window = m.window();
         for alike in records.chunk_by(|one, other| one.class == other.class) {
             delay();
             let offsets = alike.iter().map(|record| record.at);

@@ -7,6 +7,7 @@
 //! A job is a function that is called when the job was woken, and at the time that it said last; never twice at once.
 
 use crate::sync::of_process::OfProcess;
+use crate::sync::process::Process;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,7 +27,7 @@ static HERE: OfProcess<Crew> = OfProcess::new();
 /// The threads of a process.
 struct Crew {
     /// Of which process: the threads of another one are not here.
-    process: u32,
+    process: Process,
     state: Mutex<State>,
     /// There is something to do, or to look at.
     changed: Condvar,
@@ -47,10 +48,13 @@ struct State {
     later: BTreeMap<(Instant, usize), Arc<Work>>,
 }
 
+type Call = Box<dyn Fn() -> Option<Instant> + Send + Sync>;
+
 /// What is to be done for a job.
 struct Work {
     crew: &'static Crew,
-    call: Box<dyn Fn() -> Option<Instant> + Send + Sync>,
+    /// `None` once the job has ended. Locked while it is done.
+    call: Mutex<Option<Call>>,
     /// It was woken, and has not begun since. Set without the lock.
     is_woken: AtomicBool,
     /// Changes under the crew's lock.
@@ -83,7 +87,7 @@ impl Job {
         state.jobs += 1;
         drop(state);
         let (is_woken, stage) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self(Arc::new(Work { crew, call: Box::new(call), is_woken, stage })))
+        Ok(Self(Arc::new(Work { crew, call: Mutex::new(Some(Box::new(call))), is_woken, stage })))
     }
 
     /// What wakes the job. It does nothing once the job has ended, and in a forked child.
@@ -93,9 +97,10 @@ impl Job {
         move || work.upgrade().iter().for_each(Work::wake)
     }
 
-    /// Ends the job: it is not done any more when this returns.
+    /// Ends the job: it is not done any more when this returns, and what it worked on is free, even while
+    /// a waker is called.
     pub(crate) fn end(self) {
-        let Work { crew, stage, .. } = &*self.0;
+        let Work { crew, call, stage, .. } = &*self.0;
         let mut state = crew.state.lock();
         stage.lock().is_ended = true;
         state.forget(&self.0);
@@ -106,13 +111,16 @@ impl Job {
         if state.jobs == 0 {
             crew.changed.notify_all();
         }
+        drop(state);
+        let call = call.lock().take();
+        drop(call);
     }
 }
 
 impl Work {
     fn wake(self: &Arc<Self>) {
         // Once is enough until it begins.
-        if self.is_woken.swap(true, Ordering::AcqRel) || self.crew.process != std::process::id() {
+        if self.is_woken.swap(true, Ordering::AcqRel) || !self.crew.process.is_this() {
             return;
         }
         let mut state = self.crew.state.lock();
@@ -151,7 +159,7 @@ impl State {
 impl Default for Crew {
     fn default() -> Self {
         let (changed, ended) = (Condvar::new(), Condvar::new());
-        Self { process: std::process::id(), state: Mutex::default(), changed, ended }
+        Self { process: Process::this(), state: Mutex::default(), changed, ended }
     }
 }
 
@@ -175,7 +183,7 @@ impl Crew {
             }
             drop(state);
             work.is_woken.store(false, Ordering::Release);
-            let at = (work.call)();
+            let at = work.call.lock().as_ref().and_then(|call| call());
             state = self.state.lock();
             self.done(&mut state, work, at);
         }
@@ -262,7 +270,7 @@ mod tests {
         state.jobs += 1;
         drop(state);
         let (is_woken, stage) = (AtomicBool::new(false), Mutex::default());
-        Job(Arc::new(Work { crew, call: Box::new(call), is_woken, stage }))
+        Job(Arc::new(Work { crew, call: Mutex::new(Some(Box::new(call))), is_woken, stage }))
     }
 
     /// Jobs that are woken, that say when they come again, and that take long: each is done, none twice at once, and

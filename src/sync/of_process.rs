@@ -1,5 +1,6 @@
 //! A value that each process has of its own.
 
+use super::process::Process;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) struct OfProcess<T>(AtomicPtr<Owned<T>>);
 
 struct Owned<T> {
-    process: u32,
+    process: Process,
     value: T,
 }
 
@@ -21,15 +22,14 @@ impl<T: Default + Send + Sync + 'static> OfProcess<T> {
 
     /// The value of this process.
     pub(crate) fn get(&'static self) -> &'static T {
-        let process = std::process::id();
         loop {
             let found = self.0.load(Ordering::Acquire);
             // SAFETY: it is null, or was leaked below.
             match unsafe { found.as_ref() } {
-                Some(owned) if owned.process == process => return &owned.value,
+                Some(owned) if owned.process.is_this() => return &owned.value,
                 _ => {}
             }
-            let new = Box::into_raw(Box::new(Owned { process, value: T::default() }));
+            let new = Box::into_raw(Box::new(Owned { process: Process::this(), value: T::default() }));
             if self.0.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: nobody else has seen it.
                 drop(unsafe { Box::from_raw(new) });

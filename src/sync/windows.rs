@@ -27,6 +27,7 @@
 mod models;
 
 use crate::sync::delay::{Validation, delay, is_left_out};
+use crate::sync::process::Process;
 use crate::sync::shards::{SHARDS, own_or_none, shard};
 use crate::sync::{AtomicU64, Ordering, sequentially_consistent, sleep, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
@@ -55,7 +56,7 @@ pub(crate) struct Windows {
     /// Whether threads that own a shard count by stores, which needs a heavy fence of the other side.
     by_store: bool,
     /// The process whose threads shut the gate.
-    process: u32,
+    process: Process,
     /// How often an opener was slowed.
     slowed: AtomicU64,
 }
@@ -72,7 +73,7 @@ impl Default for Windows {
             gate: CachePadded::new(AtomicU64::new(0)),
             counts: Default::default(),
             by_store: has_heavy_fence(),
-            process: std::process::id(),
+            process: Process::this(),
             slowed: AtomicU64::new(0),
         }
     }
@@ -231,7 +232,7 @@ impl Windows {
     }
 
     fn is_of_this_process(&self) -> bool {
-        self.process == std::process::id()
+        self.process.is_this()
     }
 
     /// Shuts the gate, and waits for so long until no window is open. `None` if one still is, or if the gate is shut

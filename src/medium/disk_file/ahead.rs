@@ -13,8 +13,7 @@
 //! - No room ahead of need is no error.
 
 use super::written::{AheadJob, KnownExtents, LEAST, PAGE, WrittenSpace};
-use super::{Call, DiskFile};
-use rustix::process::{Resource, getrlimit};
+use super::{Call, DiskFile, longest_file};
 use std::io;
 
 /// The most that is written ahead of need.
@@ -54,8 +53,7 @@ impl DiskFile {
         known.wanted = if end <= known.len {
             end
         } else {
-            // A file may not be so long, and a signal would say so.
-            let most = most.min(getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX));
+            let most = most.min(longest_file());
             end.next_multiple_of(STEP).min(most / PAGE * PAGE).max(known.len)
         };
         drop(guard);

@@ -17,13 +17,13 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::Window;
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::limit;
-use crate::medium::process::Process;
 use crate::medium::vitals::Vitals;
 use crate::random::random;
+use crate::sync::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::io::ErrorKind::{AlreadyExists, CrossesDevices, PermissionDenied, ReadOnlyFilesystem};
+use std::io::ErrorKind::{AlreadyExists, CrossesDevices, InvalidFilename, PermissionDenied, ReadOnlyFilesystem};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,10 @@ impl Attached {
     fn open_at(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
         wanted.fits_a_journal()?;
+        let private_memory = match wanted.private_memory {
+            None => budget::forced().map_err(Fault::io("take the budget of memory"))?,
+            said => said,
+        };
         let mut log = find_log(path, true)?.filter(|log| !left_over::is_one(log, &marker));
         let (mut has_lost, mut old_log) = (false, wanted.old_log);
         if let Some(found) = &log
@@ -101,7 +105,7 @@ impl Attached {
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
         let memory = limit::memory();
-        engine.private.is_within(Share::new(wanted.private_memory.or_else(budget::forced), memory));
+        engine.private.is_within(Share::new(private_memory, memory));
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
@@ -493,7 +497,9 @@ fn make_log(
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let no_place = |source| Fault::from(ErrorKind::NoPlaceForLog { path: log.display().to_string(), source });
     let file = match rustix::fs::open(&part, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from) {
-        Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => return Err(no_place(error)),
+        Err(error) if matches!(error.kind(), InvalidFilename | PermissionDenied | ReadOnlyFilesystem) => {
+            return Err(no_place(error));
+        }
         file => DiskFile::new(File::from(file.map_err(creating())?), Role::Log),
     };
     if !(open::is_blank(&file).map_err(creating())? || open::is_log_of(&file, uuid)) {
@@ -518,7 +524,7 @@ fn make_log(
         match find_log(path, false)? {
             Some(other) if open::is_log_of(&other, uuid) => Err(not_empty()),
             Some(other) => Err(in_the_way(&log, what_is(&other))),
-            None => Err(naming()(AlreadyExists.into())),
+            None => Err(in_the_way(&log, "a link that leads nowhere")),
         }
     });
     let _ = std::fs::remove_file(&part);

@@ -5,21 +5,28 @@
 
 use crate::sync::Mutex;
 use crate::sync::of_process::OfProcess;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 /// The budget of each pool that is given none, in bytes: for tests, and for programs that cannot be changed.
 const VARIABLE: &str = "BRISTLECONE_PRIVATE_MEMORY";
 
 /// The budget that [`VARIABLE`] names.
-pub(super) fn forced() -> Option<u64> {
-    std::env::var(VARIABLE).ok()?.parse().ok()
+pub(super) fn forced() -> io::Result<Option<u64>> {
+    let Some(said) = std::env::var_os(VARIABLE) else { return Ok(None) };
+    let bytes = said.to_str().and_then(|said| said.parse().ok());
+    let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes", said.display());
+    bytes.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))
 }
 
 /// The least that pools share, in bytes.
 const LEAST: u64 = 4 << 20;
 /// The least that a pool of its own has: a page.
 const LEAST_OF_ITS_OWN: u64 = 4096;
+/// How long what was found of the process's memory is taken for true.
+const AGAIN: Duration = Duration::from_secs(5);
 /// A pool shares one in so many bytes of memory.
 const PART: u64 = 8;
 
@@ -29,6 +36,8 @@ static HERE: OfProcess<Pools> = OfProcess::new();
 /// The pools of a process that share its budget.
 struct Pools {
     limit: AtomicU64,
+    /// When the memory was looked at that the process may use.
+    looked: Mutex<Instant>,
     /// Bytes of all of them.
     used: AtomicU64,
     pools: Mutex<Vec<Weak<Taken>>>,
@@ -39,11 +48,15 @@ struct Pools {
 impl Default for Pools {
     fn default() -> Self {
         let (limit, used, count) = (AtomicU64::new(u64::MAX), AtomicU64::new(0), AtomicU64::new(0));
-        Self { limit, used, pools: Mutex::new(Vec::new()), count }
+        Self { limit, looked: Mutex::new(Instant::now()), used, pools: Mutex::new(Vec::new()), count }
     }
 }
 
 impl Pools {
+    fn may_use(&self, memory: u64) {
+        self.limit.store((memory / PART).max(LEAST), Ordering::Relaxed);
+    }
+
     fn wake(&self) {
         let pools: Vec<Arc<Taken>> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(|taken| taken.wake());
@@ -92,7 +105,7 @@ impl Share {
             Some(bytes) => Budget::Own(bytes.max(LEAST_OF_ITS_OWN)),
             None => {
                 let shared = HERE.get();
-                shared.limit.store((memory / PART).max(LEAST), Ordering::Relaxed);
+                shared.may_use(memory);
                 shared.count.fetch_add(1, Ordering::Relaxed);
                 let mut pools = shared.pools.lock();
                 pools.retain(|taken| taken.strong_count() > 0);
@@ -111,6 +124,17 @@ impl Share {
     /// Has the pool make a checkpoint, or give pages back.
     pub(super) fn wake(&self) {
         self.taken.wake();
+    }
+
+    /// Asks now and then how much memory the process may use, which `memory` tells: somebody may have changed that.
+    pub(super) fn look_again(&self, memory: impl FnOnce() -> u64) {
+        if let Budget::Shared(pools) = &self.of
+            && let Some(mut looked) = pools.looked.try_lock()
+            && looked.elapsed() >= AGAIN
+        {
+            *looked = Instant::now();
+            pools.may_use(memory());
+        }
     }
 
     /// Bytes that the pool, or all that share with it, may take.

@@ -17,7 +17,7 @@ use super::ring::{Appended, Cells, Content, Ring};
 use super::rule::{Rule, gives_up, holds};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::LINE;
-use crate::medium::disk_file::{Failed, is_room_missing};
+use crate::medium::disk_file::{Failed, is_room_missing, longest_file};
 use crate::medium::event::EventKind;
 use crate::medium::vitals::Vitals;
 use crate::sync::windows::Windows;
@@ -26,7 +26,7 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The greatest length that the region of a log grows to; little in tests.
 const MOST: u64 = if cfg!(test) { 16 << 10 } else { 1 << 30 };
@@ -51,6 +51,8 @@ const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
 const GROWTH: u64 = 16;
 /// There can be no larger ring, so none is wanted.
 const NO_LARGER: u64 = u64::MAX;
+/// How long changes are refused for want of a ring before one of them tries to make one.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How many zeros are written and synced at a time when the log grows.
 const ZEROS: u64 = 4 << 20;
 /// How often a leader yields the processor before it asks whether the ring is as it was: some hundred milliseconds.
@@ -92,7 +94,7 @@ pub(crate) struct Engine<F, R> {
     /// The ring that the next process may still find, while another one takes its place.
     pub(super) before: Mutex<Option<Arc<Cells<R>>>>,
     /// Why there is no other ring.
-    no_ring: Mutex<Option<io::Error>>,
+    no_ring: Mutex<Option<NoRing>>,
     /// The sequence of the header that is on the disk.
     sequence: AtomicU64,
     /// What the ring says of the log is written through up to this position.
@@ -218,6 +220,20 @@ pub struct JournalStat {
     pub slowed: u64,
     /// What the open found of a process that did not close the pool in order.
     pub recovered: Recovered,
+}
+
+/// Why the pool has no ring that the next process would find.
+struct NoRing {
+    why: io::Error,
+    /// When one was last tried to be made.
+    since: Instant,
+}
+
+impl NoRing {
+    /// Whether it is time to try again.
+    fn is_old(&self) -> bool {
+        self.since.elapsed() >= AGAIN
+    }
 }
 
 /// What to do about cells that do not count.
@@ -430,6 +446,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let began = Instant::now();
         self.want_larger_ring();
         self.lead_until(|| self.has_room_to_begin(), || self.ring.next(), Replaces::Ring)?;
+        if self.gate.load(Ordering::Acquire) & NO_RING != 0 && self.no_ring.lock().as_ref().is_some_and(NoRing::is_old)
+        {
+            // There may be room for one by now.
+            let has_led = Cell::new(false);
+            self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)?;
+        }
         self.look_for_room();
         self.vitals.waited(began.elapsed());
         self.check_name()
@@ -584,14 +606,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     fn why_no_ring(&self) -> String {
         let why = self.no_ring.lock();
-        let why = why.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        let why = why.as_ref().map_or_else(String::new, |NoRing { why, .. }| format!(": {why}"));
         format!("the ring was removed, and there can be no other one{why}")
     }
 
     /// Notes that there is no ring that the next process would find, and why; or that there is one.
     pub(super) fn has_no_ring(&self, why: Option<io::Error>) {
         let error = why.as_ref().map(io::Error::to_string);
-        *self.no_ring.lock() = why;
+        *self.no_ring.lock() = why.map(|why| NoRing { why, since: Instant::now() });
         match error {
             None => _ = self.gate.fetch_and(!NO_RING, Ordering::AcqRel),
             Some(error) if self.gate.fetch_or(NO_RING, Ordering::AcqRel) & NO_RING == 0 => {
@@ -767,10 +789,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             return Ok(Done::default());
         }
         let began = Instant::now();
-        // The marker first: what it says may be too much, and never too little.
+        // The marker first, on the disk: what it says may be too much, and never too little.
         applied.marker.applied = end.position;
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
-        applied.marker.write(&self.pool).map_err(Fault::io("write to the pool"))?;
+        applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
         let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
         let mut patches = Patches::new(&self.pool, self.len(), self.private.budget());
         let mut frames = Frames::new(&self.log, known, from);
@@ -820,6 +842,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if written <= part && len > USUAL
             || part < region / 4
             || len > MOST
+            || header::REGION + len > longest_file()
             || self.wanted.load(Ordering::Relaxed) != region
         {
             return Ok(());

@@ -140,6 +140,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Lets those of the candidates go that the file shows, behind a shut gate.
     pub(super) fn evict_some(&self, pages: &dyn Pages, candidates: Vec<u64>, patience: Duration) -> Eviction {
         let (mut candidates, mut done) = (candidates, Eviction::Busy);
+        // Behind the gate, where others wait, nothing is to wait for the disk.
+        let there = candidates.partition_point(|&page| page < self.len() / PAGE);
+        for (run, ..) in runs(pages, &candidates[..there]) {
+            if self.pool.read(run.start, &mut vec![0; (run.end - run.start) as usize]).is_err() {
+                return Eviction::Done { next: run.end / PAGE };
+            }
+        }
         let is_done = pages.with_length(&mut || {
             // Locks: `growing`, then the gate, then nothing for which a thread in a window may wait (J35).
             let Some(_shut) = self.windows.shut(patience) else { return };
@@ -167,12 +174,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             return Eviction::Done { next };
         }
         let since = Instant::now();
-        let mut rest = &candidates[..];
-        while let Some(&first) = rest.first() {
-            let (unit, keeps) = pages.unit(first * PAGE);
-            let run = if keeps { unit } else { run(rest, unit, |at| pages.unit(at)) };
-            let (these, others) = rest.split_at(rest.partition_point(|page| page * PAGE < run.end));
-            rest = others;
+        for (run, these, keeps) in runs(pages, candidates) {
             match self.evict_run(pages, &run, these, keeps) {
                 // The memory is locked, and cannot be let go.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Eviction::Refused,
@@ -241,6 +243,20 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 /// Whether a page that goes is compared with the file. Where a rule is left out, that would hide it.
 fn is_compared() -> bool {
     [Rule::NamedInLog, Rule::NamedInRing, Rule::EvictedAfterFailure].into_iter().all(holds)
+}
+
+/// What of the candidates is compared at a time: the pages from first to last, which of them are candidates, and
+/// whether the others of the unit are kept.
+fn runs<'c>(pages: &dyn Pages, candidates: &'c [u64]) -> impl Iterator<Item = (Range<u64>, &'c [u64], bool)> {
+    let mut rest = candidates;
+    std::iter::from_fn(move || {
+        let &first = rest.first()?;
+        let (unit, keeps) = pages.unit(first * PAGE);
+        let run = if keeps { unit } else { run(rest, unit, |at| pages.unit(at)) };
+        let (these, others) = rest.split_at(rest.partition_point(|page| page * PAGE < run.end));
+        rest = others;
+        Some((run, these, keeps))
+    })
 }
 
 /// The adjacent units that begin with this one, all of whose pages are wanted, as many as are compared at a time; or

@@ -57,13 +57,15 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
 
 /// The ring that takes the place of the one that is used, if there is to be one.
 fn another<F: Disk, R: Memory>(engine: &Engine<F, R>, old: &Cells<R>, is_lost: bool) -> Option<(R, Seat)> {
-    // Of a pool that is gone itself nobody expects anything.
-    if engine.pool.is_gone() {
-        return None;
-    }
     // Nobody makes a larger one meanwhile.
     let mut larger = engine.larger.lock();
-    match larger.take() {
+    let made = larger.take();
+    // Of a pool that is gone itself nobody expects anything.
+    if engine.pool.is_gone() {
+        made.iter().for_each(|(memory, _)| memory.remove());
+        return None;
+    }
+    match made {
         Some((memory, seat)) if memory.is_nameable() => return Some((memory, seat)),
         // Somebody has removed it, or moved the pool.
         Some((memory, _)) => memory.remove(),

@@ -7,10 +7,10 @@ use super::head::RingOwner;
 use super::header::Seat;
 use super::memory::{Memory, cells, words};
 use crate::error::{ErrorKind, Fault};
-use crate::medium::disk_file::{DiskFile, Role};
+use crate::medium::disk_file::{DiskFile, Role, longest_file};
 use crate::medium::mapped::{FileMap, write_in_place};
-use crate::medium::process::Process;
 use crate::sync::AtomicU64;
+use crate::sync::process::Process;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock};
 use std::fs::File;
 use std::io;
@@ -276,6 +276,9 @@ impl Memory for RingFile {
                 io::ErrorKind::NotFound,
                 "the pool is not at the path any more at which it was opened",
             ));
+        }
+        if words(cells) as u64 * 8 > longest_file() {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
         let is_free = |&number: &u8| {
             let place = self.home.place(Seat { number, ..self.seat });

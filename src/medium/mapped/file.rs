@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, Fault};
 use crate::medium::disk_file::has_blocks;
 use crate::medium::disk_file::{DiskFile, Role};
 use crate::medium::journal::Disk;
-use crate::medium::process::Process;
+use crate::sync::process::Process;
 use core::ops::Deref;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;

@@ -47,12 +47,12 @@ impl System {
 }
 
 /// Whether a file outlives the machine, and there are journals.
-pub(super) fn is_on_disk(file: &LockedFile) -> bool {
+pub(in crate::medium) fn is_on_disk(file: &File) -> bool {
     const RAMFS: u64 = 0x8584_58f6;
     const HUGETLBFS: u64 = 0x9584_58f6;
     // A file of `memfd_create` is on a tmpfs, too.
     let in_memory = [libc::TMPFS_MAGIC as u64, RAMFS, HUGETLBFS];
-    let found = rustix::fs::fstatfs(file.as_file()).map(|found| found.f_type as u64 & 0xffff_ffff);
+    let found = rustix::fs::fstatfs(file).map(|found| found.f_type as u64 & 0xffff_ffff);
     !cfg!(bristlecone_loom) && found.is_ok_and(|found| !in_memory.contains(&found))
 }
 
@@ -372,7 +372,8 @@ impl Mapped {
             Some(_) => end.max(before + (before / 8).min(STRIDE)),
             None => end,
         };
-        let grown = least.next_multiple_of(STEP).min(self.reach);
+        let grown =
+            least.next_multiple_of(STEP).min(disk_file::longest_file() / page() * page()).max(end).min(self.reach);
         // What is on the disk already takes no time.
         let ahead = self.file.len_ahead();
         let grown = if end <= ahead { grown.min(ahead) } else { grown };

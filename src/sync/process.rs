@@ -8,7 +8,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The process that made this value.
-pub(super) struct Process {
+#[derive(Clone, Copy)]
+pub(crate) struct Process {
     /// Holds the number of the running process, if that has one.
     word: &'static AtomicU64,
     number: u64,
@@ -18,13 +19,13 @@ pub(super) struct Process {
 
 impl Process {
     /// No process.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         static NOBODYS: AtomicU64 = AtomicU64::new(0);
         Self { word: &NOBODYS, number: u64::MAX, id: None }
     }
 
     /// The running process.
-    pub(super) fn this() -> Self {
+    pub(crate) fn this() -> Self {
         static NO_PAGE: AtomicU64 = AtomicU64::new(0);
         match word() {
             Some(word) => Self { word, number: number(word), id: None },
@@ -34,7 +35,7 @@ impl Process {
 
     /// Whether this is the running process.
     #[inline]
-    pub(super) fn is_this(&self) -> bool {
+    pub(crate) fn is_this(&self) -> bool {
         self.word.load(Ordering::Relaxed) == self.number || self.is_this_by_id()
     }
 
