@@ -154,7 +154,7 @@
 //! - `tracing`: [events](Options::on_event) go to the crate `tracing`, too.
 //! - `crash`: the crash simulator and checker, `bristlecone::crash`, and the checker of histories, `bristlecone::lin`.
 //!
-//! The command line, `bristlecone`, is a crate of its own: `cargo install bristlecone-cli`.
+//! The command line, `bristlecone`, is a crate of its own, `bristlecone-cli`.
 
 #![allow(
     private_interfaces,

@@ -16,9 +16,10 @@ use std::process::ExitCode;
 /// Trees whose nodes have sizes or layouts that only their own program knows are named, and not checked.
 ///
 /// Exit codes: 0 everything was checked, and nothing is broken; 1 an invariant is broken, or the pool cannot be opened;
-/// 2 wrong arguments; 3 nothing is broken in what was checked, and not everything was. A copy of the superblock, or of
-/// the header of a journal's log, that is damaged, and of which the other one is whole, is named, and changes no code:
-/// nothing is missing, and --repair writes it anew.
+/// 2 wrong arguments; 3 nothing is broken in what was checked, and not everything was; 4 nothing is broken, and the
+/// pool is refused until --after-power-loss makes it usable. A copy of the superblock, or of the header of a journal's
+/// log, that is damaged, and of which the other one is whole, is named, and changes no code: nothing is missing, and
+/// --repair writes it anew.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pool file
@@ -47,6 +48,8 @@ pub(crate) struct Args {
 
 /// The exit code if nothing is broken, and not everything was checked.
 const NOT_ALL: u8 = 3;
+/// The exit code if nothing is broken, and the pool can only be looked at.
+const UNUSABLE: u8 = 4;
 
 /// A broken invariant, or damage that leaves nothing to check.
 struct Problem {
@@ -279,6 +282,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
     }
     Ok(match verdict {
+        Verdict::Clean | Verdict::Unchecked if !usable => ExitCode::from(UNUSABLE),
         Verdict::Clean => ExitCode::SUCCESS,
         Verdict::Unchecked => ExitCode::from(NOT_ALL),
         _ => ExitCode::FAILURE,

@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show the CPU's instructions, and what a crash takes away from a pool at PATH
+/// Show the CPU's instructions, and what a crash takes away from a pool at PATH, or from a new one in that directory
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A pool, or the directory for one; nothing is created or changed there
@@ -100,7 +100,7 @@ fn huge_pages() -> [String; 2] {
 /// What there is of the journal, if the pool has one; or why that is not known.
 fn looked_at(place: &Path, domain: Option<Domain>, opening: Opening) -> Option<Result<JournalStat, String>> {
     let found = || -> bristlecone::Result<_> { Ok(opening.open(Pool::options().read_only(true), place)?.journal()) };
-    match (domain == Some(Domain::Journal)).then(found)? {
+    match (domain == Some(Domain::Journal) && !place.is_dir()).then(found)? {
         Ok(figures) => figures.map(Ok),
         Err(error) => Some(Err(words::of_kind(&error.kind))),
     }

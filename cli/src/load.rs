@@ -43,7 +43,8 @@ pub(crate) struct Args {
     /// How each line holds an entry
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     format: Format,
-    /// How a new tree's nodes are laid out [default: one_line]
+    /// How a new tree's nodes are laid out; only trees of the default layout are backed up and compacted [default:
+    /// one_line]
     #[arg(long)]
     layout: Option<Layout>,
     /// Bytes of a new tree's sorted nodes, 512, 1K, 2K or 4K [default: 512]
@@ -144,6 +145,10 @@ impl Args {
         }
         if let Some(ring) = self.ring {
             options = options.ring(ring.place());
+            // On some file systems a new pool would have none.
+            if self.journal.is_none() && !self.place.pool.exists() {
+                options = options.journal(Journal::default());
+            }
         }
         self.place.opening.open(options, &self.place.pool).map_err(|error| match error.kind {
             // A pool that is not there is made.

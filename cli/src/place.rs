@@ -6,7 +6,7 @@ use crate::out::Outcome;
 use crate::parse::{self, Usage};
 use crate::trees::{self, Tree};
 use bristlecone::stat::TreeInfo;
-use bristlecone::{Error, ErrorKind, Journal, Options, Pool};
+use bristlecone::{Error, ErrorKind, Pool};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::error::Error as StdError;
@@ -49,17 +49,17 @@ pub(crate) struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Opens the tree, lets `work` change it, and closes the pool orderly. A pool with a journal waits for the disk as
-    /// `journal` says. `parse` makes of the other arguments what is
-    /// meant by them in a tree of these keys.
+    /// Opens the tree, lets `work` change it, and closes the pool orderly: then the change is on the disk. `parse`
+    /// makes of the other arguments what is meant by them in a tree of these keys.
     pub(crate) fn changing<A, T>(
         &self,
-        journal: Option<Journal>,
         parse: impl Fn(KeyKind) -> Outcome<A>,
         work: impl FnOnce(&dyn Tree, A) -> Outcome<T>,
     ) -> Outcome<T> {
-        let options = journal.into_iter().fold(Pool::options().create(false), Options::journal);
-        let pool = self.opening.open(options, &self.pool).or_else(|error| self.unopened(error, &parse))?;
+        let pool = self
+            .opening
+            .open(Pool::options().create(false), &self.pool)
+            .or_else(|error| self.unopened(error, &parse))?;
         let (tree, keys) = self.existing(&pool, true)?;
         let result = parse(keys).and_then(|args| work(&*tree, args));
         drop(tree);

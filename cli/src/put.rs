@@ -1,9 +1,7 @@
 //! `put`: set one key.
 
 use crate::out::Outcome;
-use crate::parse;
 use crate::place::{TreeArgs, key};
-use bristlecone::Journal;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -12,10 +10,6 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     place: TreeArgs,
-    /// When a pool with a journal waits for the disk: each, request, or a time, as in 10ms [default: as it
-    /// did last]
-    #[arg(long, value_name = "WHEN", value_parser = parse::journal)]
-    journal: Option<Journal>,
     /// The key
     key: String,
     /// The value: its bytes as they are, UTF-8 in a tree of texts, or a decimal number in a tree of numbers
@@ -26,7 +20,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Outcome {
     let value = args.value.as_encoded_bytes();
     args.place.changing(
-        args.journal,
         |keys| key(&args.key, keys),
         |tree, key| {
             if !tree.accepts(value) {

@@ -2,14 +2,15 @@
 
 use super::disk_file::{DiskFile, Role};
 use super::journal::Marker;
-use super::mapped::{detect, forced};
+use super::mapped::{detect, forced, is_on_disk};
 use super::{Domain, Mapped};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
 impl Mapped {
-    /// The domain that a pool has at `path`, which is a file, or the directory in which a pool will lie.
+    /// The domain that a pool has at `path`, which is a file, or the directory in which a pool will lie: that of a new
+    /// one, which has a journal where [`Options::journal`](crate::Options::journal) says so.
     ///
     /// Nothing is created, changed or locked there. A file is mapped for reading, and only what says that the pool has
     /// a journal is read. In a directory, a file without a name is mapped, which the system removes with its last
@@ -34,7 +35,11 @@ impl Mapped {
         if file.as_ref().filter(|_| found.is_file()).is_some_and(has_journal) {
             return Ok(Domain::Journal);
         }
-        forced.unwrap_or_else(|| Ok(file.map_or(Domain::Process, |file| detect(file.as_file(), found.is_dir()))))
+        let Some(file) = file else { return forced.unwrap_or(Ok(Domain::Process)) };
+        forced.unwrap_or_else(|| match detect(file.as_file(), found.is_dir()) {
+            Domain::Process if found.is_dir() && is_on_disk(file.as_file()) => Ok(Domain::Journal),
+            detected => Ok(detected),
+        })
     }
 }
 

@@ -222,7 +222,8 @@ impl Options {
     /// only](Self::read_only) is shown with both, and nothing said here matters.
     ///
     /// A change copies its lines to the ring, which is mapped, and a thread in the background writes them to the disk.
-    /// All memory that is changed stays in memory until the pool is closed.
+    /// What is changed stays in memory until a checkpoint has put it into the pool's file: see
+    /// [`private_memory`](Self::private_memory).
     pub fn journal(mut self, journal: Journal) -> Self {
         self.wanted.mode = Some(journal);
         self

@@ -392,8 +392,9 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Complexity
     ///
-    /// The index, one shadow, and a binary search in one leaf. No lock is taken and nothing is flushed. After a crash,
-    /// whatever touches a leaf for the first time reads all of it, and stores what its layout has to repair.
+    /// The index, one shadow, and a search in one leaf: by fingerprints in `OneLine` leaves, binary in sorted ones. No
+    /// lock is taken and nothing is flushed. After a crash, whatever touches a leaf for the first time reads all of it,
+    /// and stores what its layout has to repair.
     ///
     /// # Examples
     ///

@@ -110,9 +110,12 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 /// The units of times, with their nanoseconds.
 const TIMES: [(&str, u64); 4] = [("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
+/// The shortest time between two syncs, in nanoseconds.
+const LEAST: u64 = 1_000_000;
+
 /// When a pool with a journal waits for the disk: `each`, `request`, or a time such as `10ms`; `none`: without one.
 pub(crate) fn journal(text: &str) -> Result<Journal, String> {
-    let wrong = || format!("'{text}' is not each, request, or a time, as in 10ms or 1s, or none");
+    let wrong = || format!("'{text}' is not each, request, or a time of at least 1ms, as in 10ms or 1s, or none");
     match text {
         "each" => return Ok(Journal::Each),
         "none" => return Ok(Journal::None),
@@ -122,7 +125,7 @@ pub(crate) fn journal(text: &str) -> Result<Journal, String> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let (_, scale) = TIMES.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    let time = number.checked_mul(scale).filter(|&time| time > 0).ok_or_else(wrong)?;
+    let time = number.checked_mul(scale).filter(|&time| time >= LEAST).ok_or_else(wrong)?;
     Ok(Journal::Every(Duration::from_nanos(time)))
 }
 
@@ -211,13 +214,15 @@ mod tests {
             ("request", Journal::OnRequest),
             ("10ms", Journal::Every(Duration::from_millis(10))),
             ("1s", Journal::Every(Duration::from_secs(1))),
-            ("250us", Journal::Every(Duration::from_micros(250))),
+            ("1500us", Journal::Every(Duration::from_micros(1500))),
             ("2min", Journal::Every(Duration::from_secs(120))),
         ] {
             assert_eq!(super::journal(text), Ok(journal));
             assert_eq!(journal_name(journal), text);
         }
-        for wrong in ["", "Each", "10", "ms", "0ms", "-1s", "1.5s", "1h", "99999999999999999999s", "9999999999999min"] {
+        for wrong in
+            ["", "Each", "10", "ms", "0ms", "999us", "-1s", "1.5s", "1h", "99999999999999999999s", "9999999999999min"]
+        {
             assert!(super::journal(wrong).is_err(), "{wrong}");
         }
     }

@@ -73,8 +73,9 @@ fn a_pool_has_a_journal_from_the_start_or_later_or_no_more() {
     assert!(number(&loaded["journal"], "syncs") > 0 && number(&loaded["journal"], "log_written_bytes") > 0);
     assert_eq!(number(&loaded["journal"], "pending"), 0);
     assert!(desk.load("3\tc\n", &[]).ok().contains("\njournal: "));
-    desk.run("put", &["2", "B", "--journal", "each"]).ok();
-    desk.run("del", &["1", "--journal", "request"]).ok();
+    desk.run("put", &["2", "B"]).ok();
+    desk.run("del", &["1"]).ok();
+    desk.load("", &["--journal", "request"]).ok();
     assert_eq!(desk.run("scan", &[]).ok(), "2\tB\n3\tc\n");
     let stat = desk.run("stat", &["--json"]).json();
     has_keys(&stat["journal"], &FIGURES);
@@ -92,20 +93,18 @@ fn a_pool_has_a_journal_from_the_start_or_later_or_no_more() {
     super::run(["journal", "remove", path]).ok();
     assert!(!log(&pool).exists());
     assert!(super::run(["journal", "remove", path]).fails(1).contains("the pool has no journal"));
-    desk.run("put", &["2", "B", "--journal", "none"]).ok();
+    desk.load("2\tB\n", &["--journal", "none"]).ok();
     let stat = desk.run("stat", &["--json"]).json();
     assert_eq!((&stat["domain"], &stat["journal"]), (&"process".into(), &Value::Null));
     super::run(["journal", "add", path]).ok();
     assert_eq!(desk.run("stat", &["--json"]).json()["journal"]["mode"], "10ms");
     assert!(super::run(["journal", "add", path]).fails(1).contains("the pool has a journal"));
-    for (verb, args) in [("put", &["2", "b"][..]), ("del", &["2"])] {
-        let refused = desk.run(verb, &[args, &["--journal", "none"]].concat()).fails(1);
-        assert!(refused.contains("`bristlecone journal remove POOL` takes it away"), "{refused}");
-    }
-    desk.run("put", &["5", "e", "--journal", "1s"]).ok();
+    let refused = desk.load("2\tb\n", &["--journal", "none"]).fails(1);
+    assert!(refused.contains("`bristlecone journal remove POOL` takes it away"), "{refused}");
+    desk.load("5\te\n", &["--journal", "1s"]).ok();
     assert_eq!(desk.run("scan", &[]).ok(), "2\tB\n3\tc\n5\te\n");
-    for wrong in ["often", "0ms", "10"] {
-        assert!(desk.run("put", &["5", "e", "--journal", wrong]).err.contains("each, request, or a time"));
+    for wrong in ["often", "0ms", "999us", "10"] {
+        assert!(desk.load("5\te\n", &["--journal", wrong]).err.contains("each, request, or a time of at least 1ms"));
     }
 }
 
@@ -544,4 +543,16 @@ fn what_lies_in_memory_under_the_name_of_a_ring_is_known() {
     }
     assert!(ring.run(&["--remove"]).0);
     assert!(super::run(["rings", "/dev/shm/other"]).fails(1).contains("no ring with this path"));
+}
+
+/// Neither a budget that is no number nor a ring that nobody has asked for is taken without a word.
+#[test]
+fn what_is_asked_for_in_vain_is_told() {
+    let desk = Desk::new();
+    desk.load("1\ta\n", &["--ring", "beside"]).ok();
+    assert_eq!(desk.run("stat", &["--json"]).json()["domain"], "journal");
+    let mut put = super::command(["put", desk.pool().to_str().unwrap(), "1", "b"]);
+    let refused = super::ran(put.env("BRISTLECONE_PRIVATE_MEMORY", "64M")).fails(1);
+    assert!(refused.contains("BRISTLECONE_PRIVATE_MEMORY is '64M', and must be a number of bytes"), "{refused}");
+    assert_eq!(desk.run("get", &["1"]).ok(), "a\n");
 }

@@ -303,9 +303,12 @@ fn a_pool_that_the_machine_went_down_with_is_checked_first() {
             let error = desk.run(verb, args).fails(1);
             assert_eq!(error, format!("bristlecone: {}: {why}", desk.pool().display()));
         }
-        let checked = desk.run("check", &[]).ok();
-        assert!(checked.contains("clean: 1 tree") && checked.contains("--after-power-loss"), "{checked}");
-        assert_eq!(desk.run("check", &["--json"]).json()["usable"], false);
+        let checked = desk.run("check", &[]);
+        assert_eq!(checked.code, Some(4));
+        let told = String::from_utf8(checked.out).unwrap();
+        assert!(told.contains("clean: 1 tree") && told.contains("--after-power-loss"), "{told}");
+        let checked: Value = serde_json::from_slice(&desk.run("check", &["--json"]).out).unwrap();
+        assert_eq!(checked["usable"], false);
         let told = desk.run("stat", &[]).ok();
         assert!(told.contains("before the machine was started anew") && !told.contains("closed in order"), "{told}");
         assert!(std::fs::read(desk.pool()).unwrap() == bytes);

@@ -9,9 +9,14 @@ fn info_tells_what_survives() {
     let path = dir.path().to_str().unwrap();
     let object = run(["info", path, "--json"]).json();
     has_keys(&object, &["arch", "cpu", "flush", "pair_method", "line_bytes", "path", "domain", "promise"]);
-    assert_eq!(object["domain"], "process");
-    assert!(run(["info", path]).ok().contains("survives a crash of the process"));
     assert!(dir.path().read_dir().unwrap().next().is_none(), "it cleans up");
+    assert!(run(["info", path]).ok().contains("kill -9, a panic or an abort loses nothing that was acknowledged"));
+    // What a new pool there has, and one that asks for no journal.
+    for (options, domain) in [(&[][..], &object["domain"]), (&["--journal", "none"], &"process".into())] {
+        let desk = super::Desk::new();
+        desk.load("1\ta\n", options).ok();
+        assert_eq!(desk.run("info", &["--json"]).json()["domain"], *domain);
+    }
     let forced = ran(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power"));
     assert_eq!(forced.json()["domain"], "power");
 }

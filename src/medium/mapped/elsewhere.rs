@@ -27,7 +27,7 @@ impl System {
 }
 
 /// There are no journals.
-pub(super) fn is_on_disk(_file: &LockedFile) -> bool {
+pub(in crate::medium) fn is_on_disk(_file: &File) -> bool {
     false
 }
 
