@@ -64,7 +64,7 @@ crash:
 audit:
     scripts/check audit
 
-# The systems of the papers under their names
+# The systems of the papers under their names, and what every layout does
 systems:
     scripts/check systems
 

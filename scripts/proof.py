@@ -73,9 +73,9 @@ def crash_rows():
         command = f"env JSON=1 scripts/check crash {layout}"
         yield Row("crash", layout, short and Form(command, short), Form(command.replace("JSON=1", "JSON=1 EVERYTHING=1"), long),
                   COMMAND)
-    compacting = "cargo test --test trees compacting::"
+    compacting = "cargo test --test layouts compacting::"
     yield Row("crash", "compact and shrink", Form(f"env BRISTLECONE_LONG=1 {compacting}", 300),
-              Form(f"env BRISTLECONE_LONG=1 BRISTLECONE_ROUNDS=200 {compacting}", 900), ("tests/trees/compacting.rs",))
+              Form(f"env BRISTLECONE_LONG=1 BRISTLECONE_ROUNDS=200 {compacting}", 900), ("tests/layouts/compacting.rs",))
     yield Row("crash", "steps left out", Form("scripts/check audit", 400), None, ("tests/audit", "docs/persist-audit.md"))
 
 

@@ -2,7 +2,6 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Counted, Dram, Layer, Medium, Step};
-use bristlecone::papers::Circular;
 use bristlecone::{Error, ErrorKind, IndexKind, OneLine, Options, PTree, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-type Tree = PTree<Circular<4>, Any>;
+type Tree = PTree<OneLine<7>, Any>;
 
 const SIZE: u64 = 256 << 10;
 /// Much longer than anything here takes.
@@ -128,7 +127,7 @@ fn trees_work_while_another_one_is_being_opened() {
             drop(c);
             pool.drop_tree("c").unwrap();
             drop(b);
-            pool.tree_with::<Circular<4>>("b", IndexKind::Volatile).unwrap().len()
+            pool.tree_with::<OneLine<7>>("b", IndexKind::Volatile).unwrap().len()
         }
     });
     // Threads that want the same tree wait for it.
@@ -170,7 +169,7 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
                 gate.set(Fate::Stops(1));
                 drop(tree);
                 if creating {
-                    drop(pool.tree_with::<Circular<4>>("new", IndexKind::Volatile).unwrap());
+                    drop(pool.tree_with::<OneLine<7>>("new", IndexKind::Volatile).unwrap());
                 }
             }
         });
@@ -180,14 +179,12 @@ fn trees_work_while_another_one_is_being_closed_or_created() {
             move || {
                 let other: Tree = pool.tree_with("other", IndexKind::Volatile).unwrap();
                 other.insert(1, 1).unwrap();
-                pool.tree_with::<Circular<4>>("b", IndexKind::Volatile).unwrap().len()
+                pool.tree_with::<OneLine<7>>("b", IndexKind::Volatile).unwrap().len()
             }
         });
         let same = thread::spawn({
             let pool = pool.clone();
-            move || {
-                pool.tree_with::<Circular<4>>(if creating { "new" } else { "a" }, IndexKind::Volatile).unwrap().len()
-            }
+            move || pool.tree_with::<OneLine<7>>(if creating { "new" } else { "a" }, IndexKind::Volatile).unwrap().len()
         });
         thread::sleep(Duration::from_millis(20));
         let too_early = same.is_finished();
@@ -246,7 +243,7 @@ fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
     // The word of the first tree's root that holds the length of the name.
     let trap = Arc::new(Trap { on: zeroed(SIZE), word: 8192 + 56, of: Mutex::new(None), does });
     let pool = options().create_on(Arc::<Trap>::clone(&trap) as Any).unwrap();
-    drop(pool.tree_with::<Circular<4>>("a", IndexKind::Volatile).unwrap());
+    drop(pool.tree_with::<OneLine<7>>("a", IndexKind::Volatile).unwrap());
     thread::scope(|scope| {
         let other = pool.clone();
         scope.spawn(move || {
@@ -259,7 +256,7 @@ fn a_tree_is_listed_as_what_it_is_while_others_come_and_go() {
         let listed = pool.trees().unwrap();
         assert!(trap.of.lock().unwrap().is_none());
         let listed: Vec<_> = listed.iter().map(|tree| (&*tree.name, &*tree.layout)).collect();
-        assert_eq!(listed, [("a", "circular/4")]);
+        assert_eq!(listed, [("a", "one_line/7")]);
     });
 }
 
@@ -272,7 +269,7 @@ fn an_opening_that_panics_leaves_the_tree_to_others() {
             let (gate, pool) = (Arc::clone(&gate), pool.clone());
             move || {
                 gate.set(Fate::Panics);
-                drop(pool.tree_with::<Circular<4>>(name, IndexKind::Volatile));
+                drop(pool.tree_with::<OneLine<7>>(name, IndexKind::Volatile));
             }
         });
         assert!(opener.join().is_err());

@@ -1,10 +1,8 @@
 //! Full pools: every tree can still update and remove.
 
 use crate::ending::Ending;
-use crate::layouts::in_every_layout;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
-use bristlecone::papers::{Append, Circular, CowSip, Fixed, Versioned, crab};
 use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, PTree, Pool, WordNode};
 use std::collections::BTreeMap;
 use std::io;
@@ -127,17 +125,6 @@ fn is_emptied_and_filled<N: WordNode>(index: IndexKind, when: &str, disk: &Arc<D
     same(&reopened, &BTreeMap::new(), when);
 }
 
-/// The pool is full, or the disk is full while the pool has room.
-fn filled<N: WordNode>(index: IndexKind) {
-    for fills_at in [0, 60] {
-        let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
-        let when = format!("{} {:?}, full after {fills_at}", N::NAME, index);
-        is_emptied_and_filled::<N>(index, &when, &disk, fills_at);
-    }
-}
-
-in_every_layout!(filled);
-
 /// Threads update and remove their own keys, while another one inserts as much as there is room for.
 fn by_several_threads<N: WordNode>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
@@ -179,14 +166,6 @@ fn by_several_threads<N: WordNode>(index: IndexKind) {
     same(&tree, &inserted, N::NAME);
 }
 
-#[test]
-fn several_threads_update_and_remove_in_a_full_pool() {
-    by_several_threads::<Append<3>>(IndexKind::Flat);
-    by_several_threads::<Append<4, Fixed>>(IndexKind::Persistent);
-    by_several_threads::<Versioned<4>>(IndexKind::Persistent);
-    by_several_threads::<CowSip<4, { crab::COPY_ONLY }>>(IndexKind::Volatile);
-}
-
 /// Records are removed from a full pool. An update needs space for one more record, and is refused as a whole.
 fn with_records<N: WordNode>(index: IndexKind) {
     let pool = options().create_on(zeroed(SIZE)).unwrap();
@@ -224,9 +203,40 @@ fn with_records<N: WordNode>(index: IndexKind) {
     }
 }
 
-#[test]
-fn records_are_removed_from_a_full_pool() {
-    with_records::<Append<3>>(IndexKind::Flat);
-    with_records::<Versioned<4>>(IndexKind::Persistent);
-    with_records::<Circular<4>>(IndexKind::Persistent);
+/// Removing needs no space, also while a snapshot keeps what it sees.
+fn by_ranges<N: WordNode>(index: IndexKind) {
+    for has_snapshot in [false, true] {
+        let pool = options().create_on(zeroed(256 << 10)).unwrap();
+        let tree: PTree<N, Any> = pool.tree_with("t", index).unwrap();
+        let full = (0..).find(|&key| tree.insert(key * 3, key).is_err()).unwrap();
+        let snapshot = has_snapshot.then(|| pool.snapshot());
+        let len = tree.len();
+        let mut gone = tree.remove_range(..full).unwrap();
+        assert_eq!(gone + tree.len(), len, "{}", N::NAME);
+        gone += tree.retain(|key, _| key % 2 == 0).unwrap();
+        assert_eq!(gone + tree.len(), len, "{}", N::NAME);
+        assert!(tree.check().is_clean());
+        gone += tree.remove_range(..).unwrap();
+        assert!(gone == len && tree.is_empty() && tree.iter().next().is_none(), "{}", N::NAME);
+        drop(snapshot);
+        tree.insert_batch(&[(1, 1), (u64::MAX, 2)]).unwrap();
+        assert_eq!(tree.retain(|key, _| key != u64::MAX).unwrap(), 1);
+        tree.insert(u64::MAX, 3).unwrap();
+        assert_eq!(tree.remove_range(2..).unwrap(), 1);
+        assert!(tree.iter().eq([(1, 1)]) && tree.len() == 1 && tree.check().is_clean());
+    }
 }
+
+fn filled<N: WordNode>(index: IndexKind) {
+    // The pool is full, or the disk is full while the pool has room.
+    for fills_at in [0, 60] {
+        let disk = Arc::new(Disk { on: zeroed(SIZE), full: false.into() });
+        let when = format!("{} {:?}, full after {fills_at}", N::NAME, index);
+        is_emptied_and_filled::<N>(index, &when, &disk, fills_at);
+    }
+    by_several_threads::<N>(index);
+    with_records::<N>(index);
+    by_ranges::<N>(index);
+}
+
+in_every_layout!(filled);

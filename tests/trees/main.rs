@@ -1,44 +1,52 @@
 //! What trees do, as users see it. All in one program, so that a tree that several of these tests use is compiled once.
 
+#[macro_use]
+mod layouts;
+
+/// A test of each layout that users get without asking for another one. `tests/layouts` has the others.
+macro_rules! in_every_layout {
+    ($run:ident) => {
+        for_layouts! { $run:
+            one_line_7: OneLine<7>, [Volatile Persistent Flat FlatFixed];
+            one_line_39: OneLine, [Volatile Persistent Flat];
+        }
+    };
+}
+
 mod bytes;
 mod catalog;
 #[cfg(feature = "crash")]
 mod clean;
-#[cfg(feature = "crash")]
-mod compacting;
+mod costs;
 mod crafted_bytes;
 #[cfg(feature = "crash")]
 mod crash;
+#[cfg(feature = "crash")]
+mod crashing;
 mod damage;
 mod ending;
 mod errors;
 mod filled;
-mod layouts;
+mod loading;
 mod map;
 mod map_api;
 mod medium;
 mod model;
 mod names;
 mod own;
+mod part;
 mod persists;
 #[cfg(feature = "serde")]
 mod postcard;
 mod power_loss;
+mod record_verbs;
 mod records;
 mod snapshot;
 mod stress;
 mod transaction;
 mod windows;
 
-/// Whether tests run whole, as `scripts/check long` wants it. `cargo test` takes a part, to be done in minutes.
-fn long() -> bool {
-    std::env::var_os("BRISTLECONE_LONG").is_some()
-}
-
-/// All, or a fifth if tests do not run whole.
-fn part_of(all: u64) -> u64 {
-    if long() { all } else { all / 5 }
-}
+pub(crate) use part::{long, part_of};
 
 /// Options without a journal, whatever the file system of the directory for temporary files: what is tested here is the
 /// pool's file alone.

@@ -2,10 +2,10 @@
 
 use crate::ending::Ending;
 use crate::medium::{Any, holding, words_of, zeroed};
+use crate::record_verbs::{all, bytes, sound};
 use bristlecone::codec::{Kind, Raw, Refusal, Words};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
-use bristlecone::papers::{Circular, Linear};
-use bristlecone::{Error, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value, WordNode};
+use bristlecone::{Error, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-type Small<K, V> = Map<K, V, Circular<4>, Any>;
+type Small<K, V> = Map<K, V, OneLine<7>, Any>;
 
 fn options() -> Options {
     crate::plain().segment_size(4096)
@@ -27,16 +27,6 @@ fn pool() -> Pool<Any> {
 
 fn reopen(words: Vec<u64>) -> Pool<Any> {
     options().open_on(holding(words)).unwrap()
-}
-
-fn all<K: Key<Form = Words>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) -> Vec<(K, V)> {
-    map.iter().collect::<Result<_>>().unwrap()
-}
-
-fn sound<K: Key<Form = Words>, V: Value, N: WordNode, M: Medium>(map: &Map<K, V, N, M>) {
-    assert!(map.fault().is_none(), "{}", map.fault().unwrap());
-    let report = map.check();
-    assert!(report.is_clean(), "{:?}", report.violations);
 }
 
 // Keys and values of every kind.
@@ -124,7 +114,7 @@ fn keys_with_a_prefix_are_those_of_a_range() {
     let keys = parts.iter().flat_map(|&a| [0, 1, 255].iter().flat_map(move |&b| [0, 7, u32::MAX].map(|c| (a, b, c))));
     let keys: Vec<_> = keys.collect();
     map.bulk_load(keys.iter().map(|&key| (key, 0))).unwrap();
-    let shown = |entries: bristlecone::iter::Entries<'_, (i16, u8, u32), u64, Circular<4>, Any>| {
+    let shown = |entries: bristlecone::iter::Entries<'_, (i16, u8, u32), u64, OneLine<7>, Any>| {
         entries.map(|entry| entry.unwrap().0).collect::<Vec<_>>()
     };
     for a in parts.into_iter().chain([-2, 5]) {
@@ -149,7 +139,7 @@ fn keys_with_a_prefix_are_those_of_a_range() {
 fn a_map_is_refused_as_one_of_other_composite_keys() {
     let pool = pool();
     let _map: Small<(u16, Option<[u8; 3]>), String> = pool.map_with("m", IndexKind::Volatile).unwrap();
-    let other = pool.map_with::<(u16, u16, u32), Vec<u8>, Circular<4>>("m", IndexKind::Volatile);
+    let other = pool.map_with::<(u16, u16, u32), Vec<u8>, OneLine<7>>("m", IndexKind::Volatile);
     let Err(Error { kind: ErrorKind::KindMismatch { found, expected, .. }, .. }) = other else { panic!("{other:?}") };
     assert_eq!(found, "(u16, option of [u8; 3]) -> string");
     assert_eq!(expected, "(u16, u16, u32) -> bytes");
@@ -221,7 +211,7 @@ fn every_kind_of_inline_value_comes_back() {
 #[test]
 fn a_set_is_a_map_to_nothing() {
     let pool = pool();
-    let set: Map<(u32, u32), (), Linear<5>, Any> = pool.map_with("set", IndexKind::Persistent).unwrap();
+    let set: Map<(u32, u32), (), OneLine<7>, Any> = pool.map_with("set", IndexKind::Persistent).unwrap();
     for a in 0..20 {
         for b in 0..20 {
             assert!(set.insert_new((a, b), ()).unwrap());
@@ -275,10 +265,6 @@ fn a_backward_range_panics_as_in_the_standard_library_and_not_of_an_empty_map() 
 
 // Records.
 
-fn bytes(len: usize, salt: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 + i / 251 + salt * 7 + len) as u8).collect()
-}
-
 /// All lengths around the limits of the size classes and of the segment, and a few large ones.
 fn lengths() -> Vec<usize> {
     let classes = [8, 16, 24, 32, 40, 48, 56, 64, 80, 112, 128, 256, 512, 768, 1024, 4096, 8192, 65_536];
@@ -297,12 +283,12 @@ fn records_of_every_length_come_back() {
     for segment in sizes {
         let options = crate::plain().segment_size(segment);
         let pool = options.create_on(zeroed(96 << 20)).unwrap();
-        let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
+        let map: Map<u64, Vec<u8>, OneLine<7>, Any> = pool.map_with("m", IndexKind::Volatile).unwrap();
         let lengths = lengths();
         for (key, &len) in (0..).zip(&lengths) {
             assert!(!map.insert(key, &bytes(len, 0)).unwrap());
         }
-        let holds = |map: &Map<u64, Vec<u8>, Circular<8>, Any>, salt: usize| {
+        let holds = |map: &Map<u64, Vec<u8>, OneLine<7>, Any>, salt: usize| {
             for (key, &len) in (0..).zip(&lengths) {
                 assert!(map.get(key).unwrap().unwrap() == bytes(len, salt), "{len} bytes");
             }
@@ -381,56 +367,12 @@ fn a_type_that_encodes_what_its_kind_does_not_say_is_refused() {
         refused(liars.insert_new(9, Raw::Word(word)));
     }
     assert!(matches!(
-        pool.map_with::<u64, Liar, Circular<4>>("empty", IndexKind::Volatile).unwrap().bulk_load([(1, Raw::Word(8))]),
+        pool.map_with::<u64, Liar, OneLine<7>>("empty", IndexKind::Volatile).unwrap().bulk_load([(1, Raw::Word(8))]),
         Err(Error { kind: ErrorKind::KindMismatch { .. }, .. })
     ));
     (1..9).for_each(|key| assert_eq!(honest.get(key).unwrap().unwrap(), bytes(50, key as usize)));
     assert!(liars.remove(1).unwrap());
     sound(&honest);
-}
-
-#[test]
-fn every_verb_works_on_records() {
-    fn verbs<N: WordNode>(index: IndexKind) {
-        let pool = pool();
-        let map: Map<i32, Vec<u8>, N, Any> = pool.map_with("m", index).unwrap();
-        assert_eq!(map.first_key_value().unwrap(), None);
-        assert!(!map.update(-5, b"no").unwrap());
-        assert!(map.insert_new(-5, b"minus five").unwrap());
-        assert!(!map.insert_new(-5, b"again").unwrap());
-        assert_eq!(map.get(-5).unwrap().unwrap(), b"minus five");
-        assert!(map.update(-5, b"-5").unwrap());
-        assert_eq!(map.get(-5).unwrap().unwrap(), b"-5");
-        assert!(map.insert(-5, b"").unwrap());
-        assert_eq!(map.get(-5).unwrap().unwrap(), b"");
-        assert!(map.remove(-5).unwrap());
-        assert_eq!(map.get(-5).unwrap(), None);
-        assert!(map.is_empty());
-        let mut model = BTreeMap::new();
-        for key in (-50..50).map(|n| n * 37 % 101) {
-            map.insert(key, &bytes(key.unsigned_abs() as usize, 0)).unwrap();
-            model.insert(key, bytes(key.unsigned_abs() as usize, 0));
-        }
-        assert!(all(&map).into_iter().eq(model.clone()));
-        assert!(map.range(-9..9).map(Result::unwrap).eq(model.range(-9..9).map(|(&k, v)| (k, v.clone()))));
-        assert_eq!(map.first_key_value().unwrap(), model.pop_first());
-        assert_eq!(map.last_key_value().unwrap(), model.pop_last());
-        sound(&map);
-        map.clear().unwrap();
-        assert!(map.is_empty() && all(&map).is_empty());
-        let model: Vec<_> = (-60..60).map(|key: i32| (key, bytes(key.unsigned_abs() as usize * 3, 1))).collect();
-        let entries = model.iter().map(|(key, value)| (*key, value.as_slice()));
-        assert_eq!(map.bulk_load(entries.clone()).unwrap(), 120);
-        assert_eq!(all(&map), model);
-        assert!(matches!(map.bulk_load(entries), Err(Error { kind: ErrorKind::NotEmpty { .. }, .. })));
-        sound(&map);
-    }
-    verbs::<Circular<4>>(IndexKind::Volatile);
-    verbs::<Circular<4>>(IndexKind::Persistent);
-    verbs::<Linear<5>>(IndexKind::Volatile);
-    verbs::<Linear<5>>(IndexKind::Persistent);
-    verbs::<OneLine<7>>(IndexKind::Volatile);
-    verbs::<OneLine<7>>(IndexKind::Persistent);
 }
 
 #[test]

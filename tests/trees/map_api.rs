@@ -2,7 +2,7 @@
 //! on maps of words and on maps of byte strings. Then what only maps that threads share must do.
 
 use bristlecone::medium::{Dram, Medium};
-use bristlecone::{ErrorKind, Map, Node, OneLine, PTree, Pool, Result, Snapshot};
+use bristlecone::{ErrorKind, Map, OneLine, PTree, Pool, Result, Snapshot};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -1093,39 +1093,6 @@ fn records_are_removed_while_others_write_and_compact() {
         assert_eq!(texts.len(), texts.iter().count() as u64);
         assert!(words.check().is_clean() && texts.check().is_clean() && pool.check().unwrap().is_clean());
     }
-}
-
-/// Removing needs no space, whatever the nodes, also while a snapshot keeps what it sees.
-#[test]
-fn a_full_pool_can_be_emptied() {
-    fn empty<N: bristlecone::WordNode>() {
-        for has_snapshot in [false, true] {
-            let pool = options().create_on(Arc::new(Dram::zeroed(256 << 10)) as Any).unwrap();
-            let tree: PTree<N, Any> = pool.tree_with("t", N::INDEX).unwrap();
-            let full = (0..).find(|&key| tree.insert(key * 3, key).is_err()).unwrap();
-            let snapshot = (has_snapshot && N::NAME == OneLine::<7>::NAME).then(|| pool.snapshot());
-            let len = tree.len();
-            let mut gone = tree.remove_range(..full).unwrap();
-            assert_eq!(gone + tree.len(), len, "{}", N::NAME);
-            gone += tree.retain(|key, _| key % 2 == 0).unwrap();
-            assert_eq!(gone + tree.len(), len, "{}", N::NAME);
-            assert!(tree.check().is_clean());
-            gone += tree.remove_range(..).unwrap();
-            assert!(gone == len && tree.is_empty() && tree.iter().next().is_none(), "{}", N::NAME);
-            drop(snapshot);
-            tree.insert_batch(&[(1, 1), (u64::MAX, 2)]).unwrap();
-            assert_eq!(tree.retain(|key, _| key != u64::MAX).unwrap(), 1);
-            tree.insert(u64::MAX, 3).unwrap();
-            assert_eq!(tree.remove_range(2..).unwrap(), 1);
-            assert!(tree.iter().eq([(1, 1)]) && tree.len() == 1 && tree.check().is_clean());
-        }
-    }
-    empty::<OneLine<7>>();
-    empty::<bristlecone::papers::Circular<8>>();
-    empty::<bristlecone::papers::Linear<8>>();
-    empty::<bristlecone::papers::CrabTree>();
-    empty::<bristlecone::papers::NvTree>();
-    empty::<bristlecone::papers::CddsTree>();
 }
 
 /// Values are replaced as long as one at a time fits, also if they come as a batch.

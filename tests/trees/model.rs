@@ -1,16 +1,13 @@
 //! Every tree compared with `BTreeMap`: random histories, small nodes, all keys legal, with reopening in between.
 
 use crate::medium::{Any, holding, words_of, zeroed};
-use bristlecone::papers::{
-    Append, Circular, CowSip, Fingerprint, Fingerprinted, Fixed, Linear, Logged, Sentinel, Versioned, crab,
-};
-use bristlecone::{IndexKind, Node, OneLine, PTree, Pool, WordNode};
+use bristlecone::{IndexKind, PTree, Pool, WordNode};
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 
-const POOL: u64 = 512 << 10;
+pub(crate) const POOL: u64 = 512 << 10;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -36,7 +33,7 @@ enum Op {
     Reopen(bool),
 }
 
-fn key() -> impl Strategy<Value = u64> {
+pub(crate) fn key() -> impl Strategy<Value = u64> {
     prop_oneof![
         12 => 0..96u64,
         1 => Just(0u64),
@@ -67,7 +64,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn options() -> bristlecone::Options {
+pub(crate) fn options() -> bristlecone::Options {
     Pool::options().segment_size(4096)
 }
 
@@ -173,7 +170,7 @@ fn histories() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 0..400)
 }
 
-fn cases() -> ProptestConfig {
+pub(crate) fn cases() -> ProptestConfig {
     let all = ProptestConfig::default();
     let cases = if cfg!(miri) { 2 } else { all.cases.min(crate::part_of(256) as u32) };
     ProptestConfig { cases, ..all }
@@ -189,82 +186,8 @@ fn in_all_histories(test_name: &'static str, follows_the_model: &dyn Fn(Vec<Op>)
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-macro_rules! follow_the_model {
-    ($($name:ident: $layout:ty, $index:ident;)*) => {
-        $(#[test]
-        fn $name() {
-            in_all_histories(stringify!($name), &|ops| follows_the_model::<$layout>(IndexKind::$index, ops));
-        })*
-    };
+fn follows<N: WordNode>(index: IndexKind) {
+    in_all_histories(N::NAME, &|ops| follows_the_model::<N>(index, ops));
 }
 
-follow_the_model! {
-    linear_5_volatile: Linear<5>, Volatile;
-    linear_5_persistent: Linear<5>, Persistent;
-    circular_4_persistent: Circular<4>, Persistent;
-    circular_4_volatile: Circular<4>, Volatile;
-    circular_8_persistent: Circular<8>, Persistent;
-    one_line_7_volatile: OneLine<7>, Volatile;
-    one_line_7_persistent: OneLine<7>, Persistent;
-    one_line_39_volatile: OneLine, Volatile;
-    sentinel_circular_16: Sentinel<Circular<16>>, Volatile;
-    fingerprinted_linear_64: Fingerprinted<Linear<64>>, Volatile;
-    crab_opt_4: CowSip<4, { crab::OPT }>, Volatile;
-    cow_only_4: CowSip<4, { crab::COPY_ONLY }>, Persistent;
-    append_3: Append<3>, Flat;
-    append_fixed_4: Append<4, Fixed>, Persistent;
-    fingerprint_4: Fingerprint<4>, Persistent;
-    logged_4: Logged<4>, Persistent;
-    versioned_4: Versioned<4>, Persistent;
-}
-
-proptest! {
-    #![proptest_config(cases())]
-
-    #[test]
-    fn bulk_load_is_insert_of_all(keys in prop::collection::btree_map(key(), any::<u64>(), 0..300)) {
-        let pool = options().create_on(zeroed(POOL)).unwrap();
-        let tree: PTree<Circular<8>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
-        assert_eq!(tree.bulk_load(keys.clone()).unwrap(), keys.len() as u64);
-        assert!(tree.check().is_clean());
-        assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), keys);
-        let mut model = keys.clone();
-        for (&k, &v) in &keys {
-            assert_eq!(tree.get(k), model.get(&k).copied());
-            let other = k ^ 1;
-            assert_eq!(tree.insert(other, 7).unwrap(), model.insert(other, 7));
-            assert_eq!(tree.remove(k).unwrap(), model.remove(&k));
-            model.insert(k, v);
-            tree.insert(k, v).unwrap();
-        }
-        assert_eq!(tree.iter().collect::<BTreeMap<_, _>>(), model);
-        assert!(tree.check().is_clean());
-    }
-}
-
-/// Bytes of leaves per entry, without the last leaf, which holds at most the key MAX.
-fn bytes_per_entry(tree: &PTree<OneLine, Any>) -> f64 {
-    let report = tree.check();
-    assert!(report.is_clean(), "{:?}", report.violations);
-    ((report.leaves - 1) * <OneLine>::BYTES) as f64 / report.entries as f64
-}
-
-#[test]
-fn keys_that_ascend_or_descend_fill_leaves() {
-    let empty = || -> PTree<OneLine, Any> {
-        let pool = options().create_on(zeroed(8 * POOL)).unwrap();
-        pool.tree("t").unwrap()
-    };
-    const KEYS: u64 = 50_000;
-    let ascending = empty();
-    (0..KEYS).for_each(|key| assert_eq!(ascending.insert(key, key).unwrap(), None));
-    let descending = empty();
-    (0..KEYS).rev().for_each(|key| assert_eq!(descending.insert(key, key).unwrap(), None));
-    let loaded = empty();
-    loaded.bulk_load((0..KEYS).map(|key| (key, key))).unwrap();
-    let random = empty();
-    (0..KEYS).for_each(|i| assert_eq!(random.insert(i.wrapping_mul(0xbf58_476d_1ce4_e5b9), i).unwrap(), None));
-    let bytes = [&ascending, &descending, &loaded, &random].map(bytes_per_entry);
-    println!("{bytes:.2?}");
-    assert!(bytes[0] < 16.5 && bytes[1] < 16.5 && bytes[2] < 18.0 && bytes[3] < 27.0, "{bytes:?}");
-}
+in_every_layout!(follows);

@@ -3,7 +3,6 @@
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::codec::{EncodedKey, Kind, Raw, Refusal};
 use bristlecone::medium::{Layer, Medium, Step};
-use bristlecone::papers::Circular;
 use bristlecone::{ByteLeaf, Error, ErrorGroup, ErrorKind, IndexKind, Key, Map, OneLine, Options, Pool, Result, Value};
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -155,7 +154,7 @@ fn a_kind_of_ones_own_is_no_other_kind() {
     let pool = pool();
     drop(pool.map::<Email, Even>("m").unwrap());
     drop(pool.map::<(Email, u64), ()>("pairs").unwrap());
-    drop(pool.map_with::<Order, u64, Circular<4>>("words", IndexKind::Persistent).unwrap());
+    drop(pool.map_with::<Order, u64, OneLine<7>>("words", IndexKind::Persistent).unwrap());
     let again = options().open_on(holding(words_of(pool.medium()))).unwrap();
     for pool in [&pool, &again] {
         let own = "email (string) -> even number (string)";
@@ -164,9 +163,9 @@ fn a_kind_of_ones_own_is_no_other_kind() {
         refused("email (string) -> string", pool.map::<Email, String>("m").map(drop));
         refused("string -> even number (string)", pool.map::<String, Even>("m").map(drop));
         mismatch(pool.map::<(String, u64), ()>("pairs"));
-        mismatch(pool.map_with::<u64, u64, Circular<4>>("words", IndexKind::Persistent));
+        mismatch(pool.map_with::<u64, u64, OneLine<7>>("words", IndexKind::Persistent));
         assert!(pool.map::<Email, Even>("m").is_ok() && pool.map::<(Email, u64), ()>("pairs").is_ok());
-        assert!(pool.map_with::<Order, u64, Circular<4>>("words", IndexKind::Persistent).is_ok());
+        assert!(pool.map_with::<Order, u64, OneLine<7>>("words", IndexKind::Persistent).is_ok());
         let trees = pool.trees().unwrap();
         let info = trees.iter().find(|tree| tree.name == "m").unwrap();
         assert_eq!((&*info.keys, &*info.values), ("email (string)", "even number (string)"));

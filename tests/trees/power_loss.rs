@@ -3,14 +3,13 @@
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium, Step};
-use bristlecone::papers::Circular;
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, Pool};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine, Options, Pool};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-type Small = Map<u64, Vec<u8>, Circular<4>, Any>;
+type Small = Map<u64, Vec<u8>, OneLine<7>, Any>;
 type Content = BTreeMap<u64, Vec<u8>>;
 
 const PAGE: usize = 4096 / 8;
@@ -257,7 +256,7 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
         let pool = options().open_on(disk.any()).unwrap();
         assert_eq!(disk.syncs(), syncs);
         assert_eq!(
-            pool.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().get(1).unwrap().unwrap(),
+            pool.map_with::<u64, Vec<u8>, OneLine<7>>("m", IndexKind::Volatile).unwrap().get(1).unwrap().unwrap(),
             b"one"
         );
         words_of(&disk.cache)
@@ -270,7 +269,7 @@ fn what_the_machine_did_not_lose_opens_as_ever() {
     open(&killed, 0, 1);
     // A pool of an older build, or one that says nothing about the boot.
     let old = options().create_on(zeroed(192 << 10)).unwrap();
-    old.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
+    old.map_with::<u64, Vec<u8>, OneLine<7>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     open(&words_of(old.medium()), 2, 1);
 }
 
@@ -295,7 +294,7 @@ fn an_open_that_fails_leaves_the_pool_as_it_was() {
 fn the_error_tells_the_way_in() {
     let disk = Disk::new(zeroed(192 << 10), 1);
     let pool = options().create_on(disk.any()).unwrap();
-    pool.map_with::<u64, Vec<u8>, Circular<4>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
+    pool.map_with::<u64, Vec<u8>, OneLine<7>>("m", IndexKind::Volatile).unwrap().insert(1, b"one").unwrap();
     let other = |words| Disk::new(holding(words), 2);
     let after = other(words_of(&disk.cache));
     let error = options().open_on(after.any()).err().unwrap();

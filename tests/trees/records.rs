@@ -4,8 +4,7 @@
 use crate::ending::Ending;
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Layer, Medium};
-use bristlecone::papers::Circular;
-use bristlecone::{Error, ErrorKind, IndexKind, Map, Options, Pool, Result};
+use bristlecone::{Error, ErrorKind, IndexKind, Map, OneLine, Options, Pool, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-type Records = Map<u64, Vec<u8>, Circular<4>, Any>;
+type Records = Map<u64, Vec<u8>, OneLine<7>, Any>;
 
 fn options(_bytes: u64) -> Options {
     Pool::options().segment_size(4096)
@@ -333,7 +332,7 @@ fn a_wrong_close_record_takes_no_record_along() {
 #[test]
 fn a_value_is_lent() {
     let pool = pool(1 << 20);
-    let numbers: Map<u64, i32, Circular<4>, Any> = pool.map_with("numbers", IndexKind::Volatile).unwrap();
+    let numbers: Map<u64, i32, OneLine<7>, Any> = pool.map_with("numbers", IndexKind::Volatile).unwrap();
     numbers.insert(1, -7).unwrap();
     assert_eq!(numbers.get_with(1, |number| number * 2).unwrap(), Some(-14));
     assert_eq!(numbers.get_with(2, |number| number * 2).unwrap(), None);

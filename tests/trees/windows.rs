@@ -1,7 +1,6 @@
 //! Windows of live keys that slide over all keys: the space that they leave is used again, and the ends stay quick to
 //! find.
 
-use crate::layouts::in_every_layout;
 use crate::medium::{Any, zeroed};
 use bristlecone::medium::{Layer, Medium};
 use bristlecone::{IndexKind, PTree, Pool, WordNode};

@@ -1,6 +1,6 @@
 //! Compacting and shrinking, cut at every point: and with each order, flush and fence of theirs left out.
 
-use super::clean::clean;
+use crate::clean::clean;
 use bristlecone::crash::{
     Campaign, Checkable, Control, ControlKind, History, KeyShape, Two, Values, compacting, compacting_inner,
 };
