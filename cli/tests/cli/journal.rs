@@ -549,7 +549,8 @@ fn what_lies_in_memory_under_the_name_of_a_ring_is_known() {
 #[test]
 fn what_is_asked_for_in_vain_is_told() {
     let desk = Desk::new();
-    desk.load("1\ta\n", &["--ring", "beside"]).ok();
+    let lines = desk.file("data.tsv", "1\ta\n");
+    desk.run("load", &[lines.to_str().unwrap(), "--ring", "beside"]).ok();
     assert_eq!(desk.run("stat", &["--json"]).json()["domain"], "journal");
     let mut put = super::command(["put", desk.pool().to_str().unwrap(), "1", "b"]);
     let refused = super::ran(put.env("BRISTLECONE_PRIVATE_MEMORY", "64M")).fails(1);

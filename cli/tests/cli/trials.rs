@@ -14,7 +14,8 @@ fn info_tells_what_survives() {
     // What a new pool there has, and one that asks for no journal.
     for (options, domain) in [(&[][..], &object["domain"]), (&["--journal", "none"], &"process".into())] {
         let desk = super::Desk::new();
-        desk.load("1\ta\n", options).ok();
+        let lines = desk.file("data.tsv", "1\ta\n");
+        desk.run("load", &[&[lines.to_str().unwrap()], options].concat()).ok();
         assert_eq!(desk.run("info", &["--json"]).json()["domain"], *domain);
     }
     let forced = ran(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power"));
