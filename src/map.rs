@@ -1,4 +1,4 @@
-//! The typed ordered map: Rust types as keys and values, over a tree of words.
+//! The typed ordered map: Rust types as keys and values, over a tree of words or of byte strings.
 
 mod batch;
 mod entries;

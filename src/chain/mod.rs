@@ -9,7 +9,8 @@
 //! | merge right into left | prefill left with right's entries, beyond what left owns | `left.next = right.next` |
 //! | redistribute | fill a new right node; prefill left with what moves left | `left.next = new right` |
 //!
-//! Nothing is left to do afterwards: by N2, the slots that left no longer owns *are* empty.
+//! Nodes of words have nothing left to do afterwards: by N2, the slots that left no longer owns *are* empty. A leaf of
+//! byte strings empties its own before it is unlocked; a walk does so after a crash (`src/tree/bytes/recover.rs`).
 
 mod allocation;
 mod count;
