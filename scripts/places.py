@@ -859,17 +859,23 @@ def _(world):
     pool.refused("p.pool")
 
 
-@case("another: an older log of the same epoch, which the ring knows to be longer")
-def _(world):
-    pool = world.pool().first()
+def killed_later(pool, path):
+    """Adds lines that are synced one by one, and kills the process. Returns what the file held after half of them."""
     writer = Writer(pool, "--journal", "each")
     writer.feed(range(2001, 2501))
     writer.process.send_signal(signal.SIGSTOP)
-    old = read(pool.log)
+    held = read(path)
     writer.process.send_signal(signal.SIGCONT)
-    # More than the ring has cells would be enough without this: here all of them are in the ring.
     writer.feed(range(2501, 3001))
     writer.kill()
+    return held
+
+
+@case("another: an older log of the same epoch, which the ring knows to be longer")
+def _(world):
+    pool = world.pool().first()
+    # More than the ring has cells would be enough without this: here all of them are in the ring.
+    old = killed_later(pool, pool.log)
     replaced(pool.log, old)
     pool.never_silent()
 
@@ -1276,13 +1282,7 @@ def _(world):
     for last, what in ((1, "the last frame: "), (2, "the one before: ")):
         for attempt in range(10):
             pool = world.pool(f"{last}.{attempt}.pool").first()
-            writer = Writer(pool, "--journal", "each")
-            writer.feed(range(2001, 2501))
-            writer.process.send_signal(signal.SIGSTOP)
-            ring = read(pool.ring)
-            writer.process.send_signal(signal.SIGCONT)
-            writer.feed(range(2501, 3001))
-            writer.kill()
+            ring = killed_later(pool, pool.ring)
             # A frame that a checkpoint has applied was on the disk before, whole.
             if Log(pool.log).frames[-1].position >= applied(pool):
                 break
