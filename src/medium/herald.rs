@@ -5,8 +5,8 @@
 //! pool, and take any time: no thread of a pool waits for it, and the threads of journals (`crew.rs`) are left alone.
 
 use super::event::{Event, EventKind};
-// Not that of a model checker: nothing is done under it but to look at the queue.
 use crate::sync::process::Process;
+// Not that of a model checker: nothing is done under it but to look at the queue.
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;

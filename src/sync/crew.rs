@@ -79,7 +79,10 @@ impl Job {
     ///
     /// The system gives no thread.
     pub(crate) fn new(call: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> io::Result<Self> {
-        let crew = HERE.get();
+        Self::of(HERE.get(), call)
+    }
+
+    fn of(crew: &'static Crew, call: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> io::Result<Self> {
         let mut state = crew.state.lock();
         if state.threads == 0 {
             crew.start(&mut state)?;
@@ -263,14 +266,7 @@ mod tests {
     }
 
     fn job(crew: &'static Crew, call: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> Job {
-        let mut state = crew.state.lock();
-        if state.threads == 0 {
-            crew.start(&mut state).unwrap();
-        }
-        state.jobs += 1;
-        drop(state);
-        let (is_woken, stage) = (AtomicBool::new(false), Mutex::default());
-        Job(Arc::new(Work { crew, call: Mutex::new(Some(Box::new(call))), is_woken, stage }))
+        Job::of(crew, call).unwrap()
     }
 
     /// Jobs that are woken, that say when they come again, and that take long: each is done, none twice at once, and

@@ -449,8 +449,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if self.gate.load(Ordering::Acquire) & NO_RING != 0 && self.no_ring.lock().as_ref().is_some_and(NoRing::is_old)
         {
             // There may be room for one by now.
-            let has_led = Cell::new(false);
-            self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)?;
+            self.lead_once()?;
         }
         self.look_for_room();
         self.vitals.waited(began.elapsed());
@@ -539,10 +538,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     pub(crate) fn sync_and_look(&self) -> io::Result<()> {
         let is_known = self.gate.load(Ordering::Acquire) & (FAILED | NO_LOG) != 0;
         if !is_known && (self.log.is_gone() || self.ring.memory().is_gone()) && !self.pool.is_gone() {
-            let has_led = Cell::new(false);
-            self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)?;
+            self.lead_once()?;
         }
         self.commit()
+    }
+
+    /// Leads once, or waits while another thread does: what is gone is made again, even if nothing is to be written.
+    fn lead_once(&self) -> io::Result<()> {
+        let has_led = Cell::new(false);
+        self.lead_until(|| has_led.replace(true), || self.ring.next(), Replaces::Ring)
     }
 
     /// Waits until everything that was flushed is on the disk.
