@@ -3,7 +3,7 @@
 # What an input finds to be new is kept in the target directory. Exit status 77: it cannot be had here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-target=${CARGO_TARGET_DIR:-target}
+target=${CARGO_TARGET_DIR:-target} built=${CARGO_TARGET_DIR:-fuzz/target}
 targets=(ops crash open load)
 host=$(rustc -vV | sed -n 's/^host: //p')
 
@@ -28,7 +28,7 @@ run() {
     corpus=$target/fuzz-corpus/$name logs=$target/fuzz-logs/$name
     mkdir -p "$corpus" "$logs" fuzz/artifacts/"$name"
     for ((core = 0; core < cores; core++)); do
-        "fuzz/target/$host/release/$name" -max_total_time="$seconds" -print_final_stats=1 -reload=10 -timeout=60 \
+        "$built/$host/release/$name" -max_total_time="$seconds" -print_final_stats=1 -reload=10 -timeout=60 \
             -entropic=0 -print_funcs=0 -rss_limit_mb=4096 -max_len=4096 -artifact_prefix="fuzz/artifacts/$name/" \
             "$corpus" "fuzz/seeds/$name" 2>"$logs/$core" &
         pids+=($!)
@@ -86,7 +86,7 @@ seeds() {
     build
     for name in "${targets[@]}"; do
         rm -rf "fuzz/seeds/$name"
-        BRISTLECONE_WRITE_SEEDS=fuzz/seeds "fuzz/target/$host/release/$name"
+        BRISTLECONE_WRITE_SEEDS=fuzz/seeds "$built/$host/release/$name"
     done
 }
 
