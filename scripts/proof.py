@@ -96,7 +96,7 @@ def kill_rows():
                           "journal every 10 ms": " --journal 10ms"}.items():
         def form(rounds):
             build = "cargo build --release --package bristlecone-cli --features papers"
-            return Form(f"{build} && target/release/bristlecone kill --rounds {rounds} --json{options}", 20 + rounds // 8)
+            return Form(f"{build} && ${{CARGO_TARGET_DIR:-target}}/release/bristlecone kill --rounds {rounds} --json{options}", 20 + rounds // 8)
         yield Row("kill", mode, form(100), form(1000), COMMAND)
     yield Row("kill", "planted bugs", Form("env KILL_ROUNDS=20 scripts/check kill", 120), None, COMMAND)
 
