@@ -91,9 +91,9 @@ impl Ext4 {
         run("fstrim", &[self.dir.path().join("mnt").to_str()?]).map(drop)
     }
 
-    /// Runs a test of a disk that fails. One in which the file system itself gives up says nothing of what is tested: it
-    /// has blocks of its own that are new, and whether it writes one meanwhile is up to other programs, which may ask for
-    /// a sync of everything. Another is tried then.
+    /// Runs a test of a disk that fails. If the file system itself gives up meanwhile, this says nothing of what is
+    /// tested, and another one is tried: it has new blocks of its own, and whether it writes one is up to other
+    /// programs, which may ask for a sync of everything.
     fn with(test: impl Fn(&Self)) {
         for _ in 0..10 {
             let Some(disk) = Self::new() else { return };
@@ -151,7 +151,7 @@ impl Ext4 {
         let ballast = self.dir.path().join("below/ballast");
         File::options().write(true).open(&ballast).and_then(|file| file.set_len(0)).unwrap();
         std::fs::remove_file(ballast).unwrap();
-        // A failure of which nobody was told yet is told to whoever asks next: not to what is tested.
+        // The system tells a failure that it has not told yet to the next program that asks: not to what is tested.
         for file in std::fs::read_dir(self.dir.path().join("mnt")).unwrap() {
             let _ = File::open(file.unwrap().path()).and_then(|file| file.sync_all());
         }
