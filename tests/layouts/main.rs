@@ -48,6 +48,8 @@ mod part;
 mod persists;
 #[path = "../trees/record_verbs.rs"]
 mod record_verbs;
+#[path = "../trees/stress/mod.rs"]
+mod stress;
 #[path = "../trees/windows.rs"]
 mod windows;
 

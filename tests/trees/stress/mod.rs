@@ -3,10 +3,8 @@
 //! The trees have the smallest nodes, so that leaves split and merge all the time. Their medium often yields the
 //! processor in the middle of an operation, so that threads meet at every place.
 
-mod openings;
 mod records;
 mod scramble;
-mod starving;
 mod storm;
 
 use crate::medium::{Any, holding, words_of, zeroed};
@@ -18,13 +16,13 @@ use std::thread;
 use std::time::Duration;
 
 const THREADS: u64 = 8;
-const CAPACITY: u64 = 4 << 20;
+pub(crate) const CAPACITY: u64 = 4 << 20;
 /// How long each test runs.
-fn time() -> Duration {
+pub(crate) fn time() -> Duration {
     if cfg!(miri) { Duration::from_secs(20) } else { Duration::from_millis(crate::part_of(800)) }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Pool::options().segment_size(4096)
 }
 
@@ -35,7 +33,7 @@ thread_local! {
     static CHANCE: Cell<u64> = const { Cell::new(0x2545_f491_4f6c_dd1d) };
 }
 
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     CHANCE.with(|chance| {
         let mut x = chance.get();
         x ^= x << 13;
@@ -46,12 +44,12 @@ fn random() -> u64 {
     })
 }
 
-fn below(limit: u64) -> u64 {
+pub(crate) fn below(limit: u64) -> u64 {
     random() % limit
 }
 
 /// Seeds this thread's random numbers.
-fn seed(number: u64) {
+pub(crate) fn seed(number: u64) {
     CHANCE.set((number + 1).wrapping_mul(0xa076_1d64_78bd_642f) | 1);
 }
 
@@ -98,7 +96,7 @@ impl Layer for Jittery {
 }
 
 /// Runs `work`; ends the process with a message if it does not return.
-fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
+pub(crate) fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
     let (done, wait) = mpsc::channel::<()>();
     let what = what.to_owned();
     let dog = thread::spawn(move || {
@@ -114,11 +112,11 @@ fn watched<R>(what: &str, work: impl FnOnce() -> R) -> R {
     result
 }
 
-fn pool() -> Pool<Any> {
+pub(crate) fn pool() -> Pool<Any> {
     options().create_on(Arc::new(Jittery(zeroed(CAPACITY))) as Any).unwrap()
 }
 
-fn sound<N: WordNode, M: Medium>(tree: &PTree<N, M>) {
+pub(crate) fn sound<N: WordNode, M: Medium>(tree: &PTree<N, M>) {
     assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     let report = tree.check();
     assert!(report.is_clean(), "{:?}", report.violations);
@@ -126,7 +124,7 @@ fn sound<N: WordNode, M: Medium>(tree: &PTree<N, M>) {
 }
 
 /// The content of the tree is the same after a crash now, and after closing and opening again.
-fn outlives<N: WordNode>(pool: Pool<Any>, tree: PTree<N, Any>) {
+pub(crate) fn outlives<N: WordNode>(pool: Pool<Any>, tree: PTree<N, Any>) {
     let (index, expected) = (tree.index(), tree.iter().collect::<Vec<_>>());
     let crashed = words_of(pool.medium());
     drop(tree);
@@ -140,13 +138,13 @@ fn outlives<N: WordNode>(pool: Pool<Any>, tree: PTree<N, Any>) {
 }
 
 /// Every value encodes its key, and whether it may be seen at all.
-fn mark(key: u64, note: u64) -> u64 {
+pub(crate) fn mark(key: u64, note: u64) -> u64 {
     key << 32 | note & 0x7fff_ffff
 }
 
 const GHOST: u64 = 1 << 31;
 
-fn is_of(key: u64, value: u64) {
+pub(crate) fn is_of(key: u64, value: u64) {
     assert_eq!(value >> 32, key, "the value of another key: {value:#x}");
     assert_eq!(value & GHOST, 0, "a value that was never loaded: {value:#x}");
 }

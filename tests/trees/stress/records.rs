@@ -2,7 +2,6 @@
 
 use super::{THREADS, below, options, pool, seed, time, watched};
 use crate::medium::{Any, holding, words_of};
-use bristlecone::papers::{Circular, Linear};
 use bristlecone::{IndexKind, Map, Result, WordNode};
 use std::collections::BTreeMap;
 use std::thread;
@@ -95,12 +94,8 @@ fn records<N: WordNode>(index: IndexKind) {
     }
 }
 
-#[test]
-fn records_circular_4_volatile() {
-    watched("records", || records::<Circular<4>>(IndexKind::Volatile));
+fn watched_records<N: WordNode>(index: IndexKind) {
+    watched("records", || records::<N>(index));
 }
 
-#[test]
-fn records_linear_5_persistent() {
-    watched("records", || records::<Linear<5>>(IndexKind::Persistent));
-}
+in_every_layout!(watched_records);

@@ -2,8 +2,7 @@
 
 use super::{GHOST, THREADS, below, is_of, mark, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
-use bristlecone::papers::{Circular, Linear};
-use bristlecone::{ErrorKind, IndexKind, OneLine, PTree, WordNode};
+use bristlecone::{ErrorKind, IndexKind, PTree, WordNode};
 use std::thread;
 use std::time::Instant;
 
@@ -61,32 +60,8 @@ fn scramble<N: WordNode>(index: IndexKind) {
     outlives(pool, tree);
 }
 
-#[test]
-fn scramble_circular_4_volatile() {
-    watched("scramble", || scramble::<Circular<4>>(IndexKind::Volatile));
+fn watched_scramble<N: WordNode>(index: IndexKind) {
+    watched("scramble", || scramble::<N>(index));
 }
 
-#[test]
-fn scramble_circular_4_persistent() {
-    watched("scramble", || scramble::<Circular<4>>(IndexKind::Persistent));
-}
-
-#[test]
-fn scramble_linear_5_volatile() {
-    watched("scramble", || scramble::<Linear<5>>(IndexKind::Volatile));
-}
-
-#[test]
-fn scramble_linear_5_persistent() {
-    watched("scramble", || scramble::<Linear<5>>(IndexKind::Persistent));
-}
-
-#[test]
-fn scramble_one_line_7_volatile() {
-    watched("scramble", || scramble::<OneLine<7>>(IndexKind::Volatile));
-}
-
-#[test]
-fn scramble_one_line_7_persistent() {
-    watched("scramble", || scramble::<OneLine<7>>(IndexKind::Persistent));
-}
+in_every_layout!(watched_scramble);

@@ -2,8 +2,7 @@
 
 use super::{THREADS, below, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
-use bristlecone::papers::{Append, Circular, CowSip, Fingerprint, Linear, Logged, Sentinel, Versioned, crab};
-use bristlecone::{IndexKind, OneLine, PTree, WordNode};
+use bristlecone::{IndexKind, PTree, WordNode};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -152,30 +151,8 @@ fn scan<N: WordNode>(tree: &PTree<N, Any>) {
     }
 }
 
-macro_rules! storms {
-    ($($name:ident $node:ty, $index:ident;)*) => {$(
-        #[test]
-        fn $name() {
-            watched(stringify!($name), || storm::<$node>(IndexKind::$index));
-        }
-    )*};
+fn watched_storm<N: WordNode>(index: IndexKind) {
+    watched("storm", || storm::<N>(index));
 }
 
-storms! {
-    storm_circular_4_volatile Circular<4>, Volatile;
-    storm_circular_4_persistent Circular<4>, Persistent;
-    storm_linear_5_volatile Linear<5>, Volatile;
-    storm_linear_5_persistent Linear<5>, Persistent;
-    storm_circular_8_volatile Circular<8>, Volatile;
-    storm_circular_8_persistent Circular<8>, Persistent;
-    storm_one_line_7_volatile OneLine<7>, Volatile;
-    storm_one_line_7_persistent OneLine<7>, Persistent;
-    storm_one_line_39_volatile OneLine, Volatile;
-    storm_sentinel_circular_16 Sentinel<Circular<16>>, Volatile;
-    storm_cow_only_4_persistent CowSip<4, { crab::COPY_ONLY }>, Persistent;
-    storm_cow_only_4_volatile CowSip<4, { crab::COPY_ONLY }>, Volatile;
-    storm_append_3 Append<3>, Flat;
-    storm_fingerprint_4 Fingerprint<4>, Volatile;
-    storm_logged_4 Logged<4>, Persistent;
-    storm_versioned_4 Versioned<4>, Volatile;
-}
+in_every_layout!(watched_storm);

@@ -1,10 +1,9 @@
 //! Readers make progress, whatever is written at the same time.
 
-use super::{CAPACITY, options, sound, time, watched};
 use crate::ending::Ending;
 use crate::medium::{Any, zeroed};
-use bristlecone::papers::Circular;
-use bristlecone::{IndexKind, Map, PTree, Pool};
+use crate::stress::{CAPACITY, options, sound, time, watched};
+use bristlecone::{IndexKind, Map, OneLine, PTree, Pool};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 fn a_long_record_is_read_while_its_neighbours_change() {
     watched("a long record", || {
         let pool = Pool::options().create_on(zeroed(32 << 20)).unwrap();
-        let map: Map<u64, Vec<u8>, Circular<8>, Any> = pool.map_with("t", IndexKind::Volatile).unwrap();
+        let map: Map<u64, Vec<u8>, OneLine<7>, Any> = pool.map_with("t", IndexKind::Volatile).unwrap();
         const READS: u32 = 20;
         let long = vec![7; 2 << 20];
         map.insert(1, &long).unwrap();
@@ -44,7 +43,7 @@ fn a_long_record_is_read_while_its_neighbours_change() {
 fn a_hot_leaf_starves_nobody() {
     watched("a hot leaf", || {
         let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-        let tree: PTree<Circular<8>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+        let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
         tree.insert(0, 0).unwrap();
         let stop = Instant::now() + time();
         let reads: Vec<u64> = thread::scope(|scope| {
@@ -83,7 +82,7 @@ fn a_hot_leaf_starves_nobody() {
 #[ignore = "a measurement"]
 fn longest_waits_on_a_hot_leaf() {
     let pool = options().create_on(zeroed(CAPACITY)).unwrap();
-    let tree: PTree<Circular<8>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
+    let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Volatile).unwrap();
     (0..7).for_each(|key| assert!(tree.insert(key, key).is_ok()));
     let stop = Instant::now() + Duration::from_secs(3);
     let of = |work: &dyn Fn()| {

@@ -1,9 +1,8 @@
 //! Trees that several threads open, close, create and drop.
 
-use super::{below, is_of, mark, outlives, pool, random, seed, sound, time, watched};
 use crate::medium::Any;
-use bristlecone::papers::Circular;
-use bristlecone::{Error, ErrorKind, IndexKind, PTree};
+use crate::stress::{below, is_of, mark, outlives, pool, random, seed, sound, time, watched};
+use bristlecone::{Error, ErrorKind, IndexKind, OneLine, PTree};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
@@ -20,7 +19,7 @@ fn come_and_go(index: IndexKind) {
                 seed(number);
                 let mut model = BTreeMap::new();
                 while Instant::now() < stop {
-                    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
+                    let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", index).unwrap();
                     for _ in 0..below(6) {
                         let (key, value) = (below(40) * 16 + number, random());
                         if below(3) > 0 {
@@ -45,7 +44,7 @@ fn come_and_go(index: IndexKind) {
         guests.into_iter().map(|guest| guest.join().unwrap()).collect()
     });
     let expected: BTreeMap<u64, u64> = models.into_iter().flatten().collect();
-    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
+    let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", index).unwrap();
     assert!(tree.iter().eq(expected));
     sound(&tree);
     outlives(pool, tree);
@@ -69,7 +68,7 @@ fn first_touch(index: IndexKind) {
     let mut round = 0;
     while Instant::now() < stop {
         round += 1;
-        let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
+        let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", index).unwrap();
         thread::scope(|scope| {
             for number in 0..4 {
                 let tree = &tree;
@@ -89,7 +88,7 @@ fn first_touch(index: IndexKind) {
         });
         assert!(tree.fault().is_none(), "{}", tree.fault().unwrap());
     }
-    let tree: PTree<Circular<4>, Any> = pool.tree_with("t", index).unwrap();
+    let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", index).unwrap();
     sound(&tree);
     outlives(pool, tree);
 }
@@ -125,7 +124,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
                                 Err(error) => panic!("{error}"),
                             }
                         } else {
-                            let tree: PTree<Circular<4>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
+                            let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
                             for key in 0..below(60) {
                                 tree.insert(key * 16 + number, mark(key * 16 + number, random())).unwrap();
                             }
@@ -137,7 +136,7 @@ fn trees_made_and_dropped_by_all_leave_nothing_behind() {
             }
         });
         if !pool.trees().unwrap().is_empty() {
-            let tree: PTree<Circular<4>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
+            let tree: PTree<OneLine<7>, Any> = pool.tree_with("t", IndexKind::Persistent).unwrap();
             sound(&tree);
             drop(tree);
             pool.drop_tree("t").unwrap();
