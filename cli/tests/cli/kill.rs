@@ -218,7 +218,7 @@ fn a_kill_loses_nothing() {
 #[test]
 fn planted_bugs_are_found() {
     let one = ["--layout", "one_line", "--index", "volatile", "--threads", "2", "--control"];
-    for (control, rounds) in [("missing", "4"), ("early", "20"), ("leak", "32"), ("unsynced", "8")] {
+    for (control, rounds) in [("missing", "16"), ("early", "20"), ("leak", "48"), ("unsynced", "8")] {
         let found = kills(&[&one[..], &[control, "--rounds", rounds]].concat());
         assert_eq!(found["control"], control);
     }

@@ -22,6 +22,8 @@ pub(crate) fn still(path: &Path) -> Vec<(PathBuf, File)> {
         if !at.file_name().unwrap().to_string_lossy().starts_with(&name) {
             continue;
         }
+        // A sync of everything by another program would do it between two looks, and change the blocks.
+        fs::File::open(&at).unwrap().sync_all().unwrap();
         let (bytes, meta) = (fs::read(&at).unwrap(), fs::metadata(&at).unwrap());
         let file = File {
             bytes: crc32fast::hash(&bytes),
