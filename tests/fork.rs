@@ -216,7 +216,8 @@ fn forks_with_handles() {
 fn forks_before_it_reads() {
     let told = Arc::new(AtomicUsize::new(0));
     let in_function = Arc::clone(&told);
-    let options = plain().on_event(move |_| _ = in_function.fetch_add(1, Ordering::SeqCst));
+    let patience = std::time::Duration::from_secs(60);
+    let options = plain().slow(patience, patience).on_event(move |_| _ = in_function.fetch_add(1, Ordering::SeqCst));
     let pool = options.create(false).open(pool_of_this_part()).unwrap();
     assert!(!pool.stat().was_clean);
     let tree: PTree = pool.tree("tree").unwrap();

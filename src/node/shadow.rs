@@ -342,7 +342,7 @@ mod tests {
         let mut times: Vec<usize> = (0..11).map(|_| waits(get_through)).collect();
         times.sort_unstable();
         // In some of the runs the processor may have been busy with something else.
-        assert!(times[5] < 20, "{times:?}");
+        assert!(times[5] < 200, "{times:?}");
     }
 
     /// A number that is not atomic.

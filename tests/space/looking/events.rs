@@ -17,8 +17,9 @@ fn with(path: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
+/// Options of a pool for which a busy disk is not slow, which would be one more event.
 fn options(journal: Journal) -> Options {
-    Pool::options().capacity(64 << 20).journal(journal)
+    Pool::options().capacity(64 << 20).journal(journal).slow(PATIENCE, PATIENCE)
 }
 
 /// A pool, and its events.
