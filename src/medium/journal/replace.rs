@@ -66,8 +66,8 @@ fn another<F: Disk, R: Memory>(engine: &Engine<F, R>, old: &Cells<R>, is_lost: b
         return None;
     }
     match made {
-        Some((memory, seat)) if memory.is_nameable() => return Some((memory, seat)),
-        // Somebody has removed it, or moved the pool.
+        Some((memory, seat)) if !is_lost && memory.is_nameable() => return Some((memory, seat)),
+        // Somebody has removed it, or moved the pool; or the name that it was to take is somebody else's by now.
         Some((memory, _)) => memory.remove(),
         None => {}
     }
