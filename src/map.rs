@@ -321,7 +321,7 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Ok::<(), bristlecone::Error>(())
     /// ```
     pub fn get(&self, key: K::Borrowed<'_>) -> Result<Option<V>> {
-        let value = K::Form::get(&self.state, search_key::<K>(&K::encode(key)), V::KIND);
+        let value = K::Form::get_with(&self.state, search_key::<K>(&K::encode(key)), V::KIND, |value| value.owned());
         self.state.named(value.and_then(|value| value.map(|value| self.decode(value)).transpose()))
     }
 

@@ -145,11 +145,13 @@ fn walk<K: Keys, M: Medium>(
             }
             let block = pool.access(root.slot).block(here);
             let fence = K::low_record(block);
-            if fence != 0 && !used.records.insert(fence) {
-                report.add(Broken::new(fence, "V1: a record of two slots"));
-            }
-            if let Err(broken) = K::check_low(block) {
-                report.add(broken);
+            if fence != 0 {
+                if !used.records.insert(fence) {
+                    report.add(Broken::new(fence, "V1: a record of two slots"));
+                }
+                if let Err(broken) = block.check_low(fence) {
+                    report.add(broken);
+                }
             }
             used.leaves.insert(here);
             leaves.push((K::separator(block), here));

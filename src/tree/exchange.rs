@@ -99,7 +99,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         kind: Kind,
         mut next: impl FnMut(Option<Raw>, &mut dyn FnMut(Option<Raw<&[u8]>>)) -> Result<(), Fault>,
     ) -> Result<Option<Raw>, Fault> {
-        let mut old = N::Keys::get(self, key, kind)?;
+        let mut old = N::Keys::get_with(self, key, kind, |value| value.owned())?;
         loop {
             let mut result = Ok(Ok(()));
             let current = old.as_ref().map(Raw::lent);

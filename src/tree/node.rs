@@ -1,9 +1,9 @@
 //! What a tree does differently with leaves whose keys are words, because only these have several layouts and indexes.
 
-use super::Form;
-use super::TreeState;
+use super::ahead::WalkAhead;
 use super::directory::{Directory, WordDirectory};
 use super::walk::Leaves;
+use super::{Form, TreeState};
 use crate::chain::{Links, Locked};
 use crate::error::{Broken, Fault};
 use crate::index::{PersistentIndex, built_volatile, check_persistent};
@@ -11,6 +11,7 @@ use crate::medium::Medium;
 use crate::node::{InNode, IndexKind, Keys, Node, RefOf, WordNode, Words};
 use crate::papers::built_flat;
 use crate::pool::PoolState;
+use crate::pool::record::RecordSet;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
 use std::sync::Arc;
@@ -31,25 +32,32 @@ pub trait TreeNode: Node<Keys: Form> {
     ) -> Result<Self::Directory<M>, Fault>;
 
     /// Makes the change by a copy of the leaf, if that costs less. If not, returns the leaf.
+    #[inline(always)]
     fn by_copy<'t, M: Medium>(
-        tree: &'t TreeState<Self, M>,
+        _tree: &'t TreeState<Self, M>,
         leaf: Locked<'t, Self>,
-        change: InNode,
-        new: (RefOf<'_, Self>, u64),
-    ) -> Result<Option<Locked<'t, Self>>, Fault>;
+        _change: InNode,
+        _new: (RefOf<'_, Self>, u64),
+    ) -> Result<Option<Locked<'t, Self>>, Fault> {
+        Ok(Some(leaf))
+    }
 
     /// Inserts words under keys that are words, under one fence; of equal keys, the last one counts. Returns how many
     /// keys are new; `None` if keys are byte strings, or if `words` returns none.
     fn insert_words<M: Medium>(
-        tree: &TreeState<Self, M>,
-        words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>,
-    ) -> Option<Result<u64, Fault>>;
+        _tree: &TreeState<Self, M>,
+        _words: impl FnOnce() -> Option<Vec<(OwnedOf<Self>, u64)>>,
+    ) -> Option<Result<u64, Fault>> {
+        None
+    }
 
     /// Finds the records that the leaves of a tree with records have in use, and frees all others.
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
 
-    /// Touches all leaves, so that all entries are counted.
-    fn touch_all<M: Medium>(tree: &TreeState<Self, M>) -> Result<(), Broken>;
+    /// Touches all leaves, so that all entries are counted, unless the walk has counted them.
+    fn touch_all<M: Medium>(_tree: &TreeState<Self, M>) -> Result<(), Broken> {
+        Ok(())
+    }
 
     /// Checks the index of the leaves with these names and offsets, as far as it lies in the pool. Returns how many
     /// levels it has, and how many bytes of memory.
@@ -62,7 +70,9 @@ pub trait TreeNode: Node<Keys: Form> {
     ) -> (u64, u64);
 
     /// The bytes of an inner node of an index in the pool. `None`: trees of these leaves have no such index.
-    fn inner_bytes() -> Option<u64>;
+    fn inner_bytes() -> Option<u64> {
+        None
+    }
 }
 
 impl<N: WordNode> TreeNode for N {
@@ -103,7 +113,27 @@ impl<N: WordNode> TreeNode for N {
     }
 
     fn recover_records<M: Medium>(tree: &TreeState<N, M>, leaves: &Leaves) -> Result<(), Fault> {
-        tree.recover_records(leaves)
+        let segments = &tree.pool.segments;
+        let mut used = RecordSet::new(segments, tree.root.slot);
+        let of = leaves.all().count() as u64;
+        let mut ahead = WalkAhead::new(tree.medium());
+        for (done, at) in (1..).zip(leaves.all()) {
+            let known = done as usize - 1;
+            ahead.step(tree, known, || leaves.listed.iter().skip(known).map(|&(_, at)| at));
+            if done % 4096 == 0 || done == of {
+                tree.tell_of_records(done, of);
+            }
+            if let Some(leaf) = tree.leaves.lock(at)? {
+                for (_, record) in tree.leaves.entries(&leaf) {
+                    used.insert(record);
+                }
+            }
+        }
+        tree.leaves.count.complete();
+        if let Some(records) = &tree.leaves.records {
+            records.recover(tree.medium(), segments, &used);
+        }
+        Ok(())
     }
 
     fn touch_all<M: Medium>(tree: &TreeState<N, M>) -> Result<(), Broken> {

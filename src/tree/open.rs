@@ -1,21 +1,17 @@
 //! Opening a tree: from its close record, or by walking its leaves.
 
-use super::ahead::WalkAhead;
 use super::describe::mismatch;
 use super::directory::Directory;
 use super::finger::Fingers;
 use super::restructuring::Restructuring;
-use super::walk::Leaves;
 use super::{TreeNode, TreeState, checks};
 use crate::chain::Chain;
 use crate::entry::kind::{Kinds, is_record};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::event::EventKind;
 use crate::medium::{Medium, Step};
-use crate::node::Keys;
-use crate::node::{IndexKind, Words};
+use crate::node::{IndexKind, Keys};
 use crate::papers::registry::foreign;
-use crate::pool::record::RecordSet;
 use crate::pool::records::{Records, release_extents};
 use crate::pool::roots::{Root, Signature};
 use crate::pool::{PoolState, segments};
@@ -169,33 +165,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.release_unused();
         let (tree, leaves) = (self.name.lock().clone(), leaves.all().count() as u64);
         self.pool.vitals.tell(EventKind::TreeRecovered { tree, leaves, took: began.elapsed() });
-        Ok(())
-    }
-}
-
-impl<N: TreeNode<Keys = Words>, M: Medium> TreeState<N, M> {
-    /// Finds the records that the leaves point to, and frees all others.
-    pub(super) fn recover_records(&self, leaves: &Leaves) -> Result<(), Fault> {
-        let segments = &self.pool.segments;
-        let mut used = RecordSet::new(segments, self.root.slot);
-        let of = leaves.all().count() as u64;
-        let mut ahead = WalkAhead::new(self.medium());
-        for (done, at) in (1..).zip(leaves.all()) {
-            let known = done as usize - 1;
-            ahead.step(self, known, || leaves.listed.iter().skip(known).map(|&(_, at)| at));
-            if done % 4096 == 0 || done == of {
-                self.tell_of_records(done, of);
-            }
-            if let Some(leaf) = self.leaves.lock(at)? {
-                for (_, record) in self.leaves.entries(&leaf) {
-                    used.insert(record);
-                }
-            }
-        }
-        self.leaves.count.complete();
-        if let Some(records) = &self.leaves.records {
-            records.recover(self.medium(), segments, &used);
-        }
         Ok(())
     }
 }

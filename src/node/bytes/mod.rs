@@ -11,8 +11,8 @@
 //!
 //! `docs/design.md`, section 3, has the stores of each change, and the rule by which a slot counts.
 
-pub(crate) mod access;
 pub(crate) mod entry;
+pub(crate) mod header;
 pub(super) mod range;
 mod sort;
 
@@ -26,8 +26,8 @@ use crate::node::prints::{MOST, Prints, nearest};
 use crate::node::space::{InPlace, SplitInPlace};
 use crate::node::unsorted;
 use crate::node::{BlockAt, ByteSpan, ByteStrings, Entry, NEXT, NewByteLow, Node, NodeAt, PER_LINE, SLOT};
-use access::{LAYOUT, META};
 use entry::{home, print, record, tag};
+use header::{LAYOUT, META};
 pub(crate) use range::ByteRange;
 
 /// An unsorted leaf of `SLOTS` byte strings: two lines flushed and two fences per change, besides further lines of a

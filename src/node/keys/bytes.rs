@@ -5,8 +5,8 @@ use crate::entry::byte_key::{self, ByteKey, common_prefix};
 use crate::entry::raw::KEY_MAX;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
-use crate::node::bytes::access::{self, FENCE, INLINE, META, Meta, separator_len};
 use crate::node::bytes::entry::{moved, record};
+use crate::node::bytes::header::{self, FENCE, INLINE, META, Meta, separator_len};
 use crate::node::bytes::range::ByteRange;
 use crate::node::{BlockAt, Entry};
 use crate::pool::access::Access;
@@ -41,7 +41,7 @@ impl Edges<ByteStrings> {
     /// The head of a key in the leaf, as [`BlockAt::head`]; `None` if the fence key is damaged: it has less bytes
     /// than heads skip.
     fn head(&self, key: &[u8]) -> Option<u64> {
-        Some(access::head(key, self.low.get(..self.heads.skip)?))
+        Some(header::head(key, self.low.get(..self.heads.skip)?))
     }
 }
 
@@ -101,17 +101,6 @@ impl NewByteLow {
         let longest = Self::between(&[], keys);
         let len = longest.skip.max(self.key.len());
         Self { key: keys[0][..len].to_vec(), skip: longest.skip }
-    }
-
-    /// The range of a leaf from this fence key to the next one, or to the end of all keys.
-    pub(crate) fn range_to(&self, next: Option<&Self>) -> ByteRange {
-        let uniform = shared(&self.key, next.map(|next| &next.key[..])) >= self.skip;
-        ByteRange::new(self.skip, self.key.is_empty(), next.is_none(), uniform)
-    }
-
-    /// The heads of keys that begin with the bytes that are skipped.
-    pub(crate) fn head(&self, key: &[u8]) -> u64 {
-        byte_key::head(key, self.skip)
     }
 }
 
@@ -188,7 +177,7 @@ impl Keys for ByteStrings {
         let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| pool.key_of(record(entry.1))).collect();
         let fence = NewByteLow::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
         for (entry, key) in entries[cut..].iter_mut().zip(&keys) {
-            entry.0 = fence.head(key);
+            entry.0 = byte_key::head(key, fence.skip);
         }
         fence
     }
@@ -208,10 +197,6 @@ impl Keys for ByteStrings {
 
     fn is_last(range: ByteRange) -> bool {
         range.is_last()
-    }
-
-    fn is_tail(_range: ByteRange) -> bool {
-        false
     }
 
     fn side(
@@ -349,10 +334,6 @@ impl Keys for ByteStrings {
         ByteKey::before(end.unwrap_or(&END))
     }
 
-    fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
-        node.check_low()
-    }
-
     fn behind(key: &[u8]) -> Option<Vec<u8>> {
         let mut behind = Vec::with_capacity(key.len() + 1);
         behind.extend_from_slice(key);
@@ -387,14 +368,6 @@ impl Keys for ByteStrings {
         edges.head(key) == Some(head)
     }
 
-    fn tail_low() -> Option<NewByteLow> {
-        None
-    }
-
-    fn is_of_tail(_key: &Vec<u8>) -> bool {
-        false
-    }
-
     fn low_between(last: &Vec<u8>, first: &Vec<u8>) -> NewByteLow {
         NewByteLow { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
     }
@@ -403,7 +376,8 @@ impl Keys for ByteStrings {
         let (keys, references): (Vec<Vec<u8>>, Vec<u64>) = pairs.into_iter().unzip();
         // The first leaf of a chain begins with the empty string.
         let fence = if fence.key.is_empty() || keys.is_empty() { fence } else { fence.skipping(&keys) };
-        let entries = keys.iter().zip(references).map(|(key, reference)| (fence.head(key), reference)).collect();
+        let entries =
+            keys.iter().zip(references).map(|(key, reference)| (byte_key::head(key, fence.skip), reference)).collect();
         (fence, entries)
     }
 
@@ -411,11 +385,8 @@ impl Keys for ByteStrings {
         node.low_record()
     }
 
-    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
-        (!leaves.is_empty()).then_some(None)
-    }
-
     fn between(fence: &NewByteLow, next: Option<&NewByteLow>) -> ByteRange {
-        fence.range_to(next)
+        let uniform = shared(&fence.key, next.map(|next| &next.key[..])) >= fence.skip;
+        ByteRange::new(fence.skip, fence.key.is_empty(), next.is_none(), uniform)
     }
 }

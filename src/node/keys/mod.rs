@@ -109,7 +109,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn is_last(range: Self::Range) -> bool;
 
     /// Whether the node ends every chain, and never merges.
-    fn is_tail(range: Self::Range) -> bool;
+    fn is_tail(_range: Self::Range) -> bool {
+        false
+    }
 
     /// How a key lies to the keys that a node owns. `next` finds the right neighbour, if need be.
     fn side(
@@ -197,9 +199,6 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// A search for the greatest key before another one, which is not the least of all, or before the end of all keys.
     fn before(end: Option<&Self::Key>) -> Self::Ref<'_>;
 
-    /// Checks the record of the fence key of a leaf, if it has one.
-    fn check_low(node: BlockAt<'_, impl Medium>) -> Result<(), Broken>;
-
     /// The next key behind a key, if there is one.
     fn behind(key: &Self::Key) -> Option<Self::Owned>;
 
@@ -211,10 +210,14 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn has_head(edges: &Edges<Self>, head: u64, key: &Self::Key) -> bool;
 
     /// The fence key of the tail, if chains have one.
-    fn tail_low() -> Option<Self::NewLow>;
+    fn tail_low() -> Option<Self::NewLow> {
+        None
+    }
 
     /// Whether the tail owns a key.
-    fn is_of_tail(key: &Self::Owned) -> bool;
+    fn is_of_tail(_key: &Self::Owned) -> bool {
+        false
+    }
 
     /// A fence key between the greatest key of a leaf and the first key of the next one.
     fn low_between(last: &Self::Owned, first: &Self::Owned) -> Self::NewLow;
@@ -223,7 +226,9 @@ pub trait Keys: Send + Sync + Sized + 'static {
     fn stored(fence: Self::NewLow, pairs: Vec<(Self::Owned, u64)>) -> (Self::NewLow, Vec<Entry>);
 
     /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
-    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>>;
+    fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
+        (!leaves.is_empty()).then_some(None)
+    }
 
     /// The range of a leaf that begins at one fence key and ends at another, or at the end of all keys.
     fn between(fence: &Self::NewLow, next: Option<&Self::NewLow>) -> Self::Range;

@@ -184,11 +184,6 @@ impl Keys for Words {
         end.map_or(u64::MAX, |end| end - 1)
     }
 
-    #[inline(always)]
-    fn check_low(_node: BlockAt<'_, impl Medium>) -> Result<(), Broken> {
-        Ok(())
-    }
-
     fn behind(key: &u64) -> Option<u64> {
         key.checked_add(1)
     }

@@ -6,7 +6,6 @@ use crate::index::{GROUP, ImageTop, Lows, Named, RUN, ReadNode, Strings, Volatil
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteRange, IndexKind};
 use crate::pool::PoolState;
-use crate::pool::blocks::Blocks;
 use crate::pool::roots::Root;
 use crate::sync::delay::{Validation, is_left_out};
 use crate::tree::directory::Directory;
@@ -96,10 +95,6 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         Ok(false)
     }
 
-    fn may_withdraw(&self, _name: u64) -> Result<bool, Fault> {
-        Ok(true)
-    }
-
     fn withdraw(&self, name: u64) -> Result<bool, Fault> {
         self.0.withdraw(name);
         Ok(false)
@@ -127,19 +122,11 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         self.0.restore(top, source)
     }
 
-    fn keeps_image(&self) -> bool {
-        true
-    }
-
     fn is_lost(&self) -> bool {
         self.0.is_lost()
     }
 
     fn memory(&self) -> u64 {
         self.0.bytes()
-    }
-
-    fn blocks(&self) -> &[Blocks] {
-        &[]
     }
 }

@@ -5,12 +5,11 @@ mod recover;
 
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
-use crate::chain::Locked;
 use crate::error::{Broken, ErrorKind, Fault};
 use crate::index::Strings;
 use crate::index::built_volatile;
 use crate::medium::Medium;
-use crate::node::{ByteLeaf, InNode, IndexKind, RefOf};
+use crate::node::{ByteLeaf, IndexKind};
 use crate::pool::PoolState;
 use crate::pool::roots::Root;
 use directory::{ByteDirectory, LeafLows};
@@ -27,30 +26,8 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
         Ok(ByteDirectory::new(pool, root))
     }
 
-    #[inline(always)]
-    fn by_copy<'t, M: Medium>(
-        _tree: &'t TreeState<Self, M>,
-        leaf: Locked<'t, Self>,
-        _change: InNode,
-        _new: (RefOf<'_, Self>, u64),
-    ) -> Result<Option<Locked<'t, Self>>, Fault> {
-        Ok(Some(leaf))
-    }
-
-    fn insert_words<M: Medium>(
-        _tree: &TreeState<Self, M>,
-        _words: impl FnOnce() -> Option<Vec<(Vec<u8>, u64)>>,
-    ) -> Option<Result<u64, Fault>> {
-        None
-    }
-
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault> {
         tree.recover_references(leaves)
-    }
-
-    fn touch_all<M: Medium>(_tree: &TreeState<Self, M>) -> Result<(), Broken> {
-        // The walk counts the entries.
-        Ok(())
     }
 
     fn check_index<M: Medium>(
@@ -61,10 +38,6 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
         _report: &mut dyn FnMut(Broken),
     ) -> (u64, u64) {
         built_volatile::<Strings<LeafLows<M>>>(leaves.len())
-    }
-
-    fn inner_bytes() -> Option<u64> {
-        None
     }
 }
 

@@ -122,14 +122,6 @@ impl Form for ByteStrings {
         }
     }
 
-    fn get<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: ByteKey<'_>,
-        kind: Kind,
-    ) -> Result<Option<Raw>, Fault> {
-        Self::get_with(tree, key, kind, |value| value.owned())
-    }
-
     // A short value is copied out of its record, and then the version of the leaf tells whether the slot pointed to the
     // record all the time: a record is not used again before its slot has changed. So that takes no lock and no pin.
     #[inline]

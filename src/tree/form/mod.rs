@@ -70,14 +70,6 @@ pub trait Form: Keys {
     #[doc(hidden)]
     fn part<'p, 't>(any: &'p mut AnyPart<'t>) -> Option<&'p mut (dyn PartOf<Self> + 't)>;
 
-    /// The value of a key, of this kind.
-    #[doc(hidden)]
-    fn get<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: Self::Ref<'_>,
-        kind: Kind,
-    ) -> Result<Option<Raw>, Fault>;
-
     /// Applies `read` to the value of a key.
     #[doc(hidden)]
     fn get_with<N: TreeNode<Keys = Self>, M: Medium, R>(

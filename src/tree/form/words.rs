@@ -57,16 +57,6 @@ impl Form for Words {
         }
     }
 
-    fn get<N: TreeNode<Keys = Self>, M: Medium>(
-        tree: &TreeState<N, M>,
-        key: u64,
-        kind: Kind,
-    ) -> Result<Option<Raw>, Fault> {
-        // Started before the slot is read: the record that the slot points to stays as long as this reader does.
-        let reading = tree.reading();
-        tree.get(key).map(|word| Self::stored_value(word, reading.as_ref(), kind)).transpose()
-    }
-
     fn get_with<N: TreeNode<Keys = Self>, M: Medium, R>(
         tree: &TreeState<N, M>,
         key: u64,

@@ -60,11 +60,11 @@ fn take(tree: &Tree, keys: &str) {
 }
 
 fn get(tree: &Tree, key: &str) -> Option<u64> {
-    match ByteStrings::get(tree, ByteKey::at(key.as_bytes()), U64).unwrap() {
-        Some(Raw::Word(word)) => Some(word),
-        Some(Raw::Bytes(bytes)) => panic!("{bytes:?} is no number"),
-        None => None,
-    }
+    let word = |value: Raw<&[u8]>| match value {
+        Raw::Word(word) => word,
+        Raw::Bytes(bytes) => panic!("{bytes:?} is no number"),
+    };
+    ByteStrings::get_with(tree, ByteKey::at(key.as_bytes()), U64, word).unwrap()
 }
 
 /// `[a b d e]` becomes `[a b c] [d e]`.

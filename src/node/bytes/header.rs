@@ -55,12 +55,8 @@ impl<M: Medium> BlockAt<'_, M> {
         if self.meta().len > INLINE { self.load(FENCE) } else { 0 }
     }
 
-    /// Checks the record of the fence key of a leaf, if it has one.
-    pub(crate) fn check_low(self) -> Result<(), Broken> {
-        let record = self.low_record();
-        if record == 0 {
-            return Ok(());
-        }
+    /// Checks the record of the fence key of a leaf that has one.
+    pub(crate) fn check_low(self, record: u64) -> Result<(), Broken> {
         self.pool.check_record(record)?;
         if self.pool.record_len(record)? == self.meta().len as u64 {
             Ok(())
