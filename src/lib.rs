@@ -173,6 +173,8 @@ mod effort;
 mod entry;
 mod error;
 mod index;
+#[cfg(all(feature = "instances", debug_assertions, not(test), not(bristlecone_watched)))]
+mod instances;
 #[cfg(feature = "crash")]
 pub mod lin;
 mod map;

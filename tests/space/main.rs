@@ -128,9 +128,10 @@ impl Random {
 /// A value that shows which key it belongs to, and whether it is whole.
 fn value(key: u64, len: u64) -> Vec<u8> {
     let seed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ len;
-    let mut bytes = Vec::with_capacity(len as usize + 8);
+    let mut bytes = Vec::with_capacity(len as usize + 64);
+    // Line by line: it takes longer than the tree, otherwise, without optimisation.
     while (bytes.len() as u64) < len {
-        bytes.extend((seed ^ bytes.len() as u64).to_le_bytes());
+        bytes.extend_from_slice((seed ^ bytes.len() as u64).to_le_bytes().repeat(8).as_slice());
     }
     bytes.truncate(len as usize);
     bytes

@@ -15,13 +15,10 @@ macro_rules! in_every_layout {
 
 mod bytes;
 mod catalog;
-#[cfg(feature = "crash")]
 mod clean;
 mod costs;
 mod crafted_bytes;
-#[cfg(feature = "crash")]
 mod crash;
-#[cfg(feature = "crash")]
 mod crashing;
 mod damage;
 mod ending;
@@ -37,7 +34,6 @@ mod openings;
 mod own;
 mod part;
 mod persists;
-#[cfg(feature = "serde")]
 mod postcard;
 mod power_loss;
 mod record_verbs;
