@@ -24,6 +24,7 @@ use crate::sync::windows::Windows;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -49,6 +50,15 @@ const UNWATCHED: u64 = 16;
 const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
 /// A ring that grows becomes so many times as large.
 const GROWTH: u64 = 16;
+/// A ring that is to take the place of the one that is used, and has no name yet.
+pub(super) enum Larger<R> {
+    No,
+    /// The next leader names it.
+    Waits(R, Seat),
+    /// A leader is about to name it, or another one.
+    Named,
+}
+
 /// There can be no larger ring, so none is wanted.
 const NO_LARGER: u64 = u64::MAX;
 /// How long changes are refused for want of a ring before one of them tries to make one.
@@ -89,8 +99,8 @@ pub(crate) struct Engine<F, R> {
     failure: OnceLock<Failure>,
     /// How many cells the ring should have.
     wanted_cells: AtomicU64,
-    /// A ring of so many, which has no name yet.
-    pub(super) larger: Mutex<Option<(R, Seat)>>,
+    /// A ring of so many.
+    pub(super) larger: Mutex<Larger<R>>,
     /// The ring that the next process may still find, while another one takes its place.
     pub(super) before: Mutex<Option<Arc<Cells<R>>>>,
     /// Why there is no other ring.
@@ -274,7 +284,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             released: Mutex::new(Vec::new()),
             failure: OnceLock::new(),
             wanted_cells: AtomicU64::new(0),
-            larger: Mutex::new(None),
+            larger: Mutex::new(Larger::No),
             before: Mutex::new(None),
             no_ring: Mutex::new(None),
             wakers: OnceLock::new(),
@@ -336,7 +346,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     .filter(|part| part.start < part.end)
                     .map(move |pages| Released { pages, position })
             };
-            *released = std::mem::take(&mut *released).into_iter().flat_map(parts).collect();
+            *released = mem::take(&mut *released).into_iter().flat_map(parts).collect();
         }
     }
 
@@ -478,19 +488,26 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     pub(super) fn widen_to(&self, cells: u64) -> io::Result<()> {
-        if cells <= self.ring.cells() || cells == NO_LARGER {
-            return Ok(());
-        }
-        // Before anybody waits for it.
-        let mut larger = self.larger.lock();
-        if larger.is_none() {
-            *larger = self.ring.memory().another(cells).ok();
-            if larger.is_none() {
-                self.wanted_cells.store(NO_LARGER, Ordering::Relaxed);
+        let mut is_made = false;
+        while cells > self.ring.cells() && cells != NO_LARGER {
+            // Made before anybody waits for it, and not beside one that is about to get its name: they have one place.
+            let mut larger = self.larger.lock();
+            if matches!(*larger, Larger::No) {
+                if is_made {
+                    break;
+                }
+                let Ok((memory, seat)) = self.ring.memory().another(cells) else {
+                    self.wanted_cells.store(NO_LARGER, Ordering::Relaxed);
+                    break;
+                };
+                *larger = Larger::Waits(memory, seat);
+                is_made = true;
             }
+            drop(larger);
+            let is_done = || matches!(*self.larger.lock(), Larger::No);
+            self.lead_until(is_done, || self.ring.next(), Replaces::Ring)?;
         }
-        drop(larger);
-        self.lead_until(|| self.larger.lock().is_none(), || self.ring.next(), Replaces::Ring)
+        Ok(())
     }
 
     /// Whether so much of the ring is used that the log should be synced.
@@ -764,7 +781,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             lead = self.changed.wait(lead);
         }
         drop(lead);
-        self.larger.lock().take().iter().for_each(|(unnamed, _)| unnamed.remove());
+        if let Larger::Waits(unnamed, _) = mem::replace(&mut *self.larger.lock(), Larger::No) {
+            unnamed.remove();
+        }
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 

@@ -113,16 +113,16 @@ impl Disk for ModelDisk {
     }
 }
 
-/// A ring, and what the next process finds under its name.
+/// A ring, what the next process finds under its name, and the one that has no name yet.
 #[derive(Clone)]
-struct ModelMemory(Words, std::sync::Arc<Mutex<Option<Words>>>);
+struct ModelMemory(Words, std::sync::Arc<Mutex<Option<Words>>>, std::sync::Arc<std::sync::Mutex<Option<Words>>>);
 
 type Words = std::sync::Arc<[AtomicU64]>;
 
 impl ModelMemory {
     fn new(cells: u64) -> Self {
         let words: Words = (0..super::memory::words(cells)).map(|_| AtomicU64::new(0)).collect();
-        Self(words.clone(), std::sync::Arc::new(Mutex::new(Some(words))))
+        Self(words.clone(), std::sync::Arc::new(Mutex::new(Some(words))), Default::default())
     }
 
     fn lose_name(&self) {
@@ -159,10 +159,17 @@ impl Memory for ModelMemory {
     }
 
     fn another(&self, cells: u64) -> io::Result<(Self, Seat)> {
-        Ok((Self(Self::new(cells).0, self.1.clone()), Seat { in_memory: false, number: 0 }))
+        let mut part = self.2.lock().unwrap();
+        if part.is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let made = Self(Self::new(cells).0, self.1.clone(), self.2.clone());
+        *part = Some(made.0.clone());
+        Ok((made, Seat { in_memory: false, number: 0 }))
     }
 
     fn name(&self, _exchanges: bool) -> io::Result<()> {
+        *self.2.lock().unwrap() = None;
         *self.1.lock().unwrap() = Some(self.0.clone());
         Ok(())
     }
@@ -171,7 +178,9 @@ impl Memory for ModelMemory {
         true
     }
 
-    fn remove(&self) {}
+    fn remove(&self) {
+        self.2.lock().unwrap().take_if(|part| std::sync::Arc::ptr_eq(part, &self.0));
+    }
 }
 
 struct World {
@@ -570,6 +579,33 @@ fn loom_journal_ring_that_grows() {
 #[should_panic]
 fn loom_journal_ring_that_grows_while_others_fill_it_is_found_wrong() {
     larger_ring(Some(Rule::Shut));
+}
+
+/// A ring grows twice, of which another thread may do the first.
+fn ring_that_grows_twice(left_out: Option<Rule>) {
+    model(
+        2,
+        left_out,
+        2,
+        |world| world.change(0, 1),
+        [|world| [4, 8].into_iter().for_each(|cells| world.widen(cells)), |world| world.sync()],
+        |world| {
+            assert_eq!(world.engine.ring.cells(), 8, "found wrong");
+            all_is_there(world, &[(0, 1)]);
+        },
+    );
+}
+
+#[test]
+fn loom_journal_ring_that_grows_twice() {
+    ring_that_grows_twice(None);
+}
+
+/// A replacement that is under way is taken for one that cannot be.
+#[test]
+#[should_panic = "found wrong"]
+fn loom_journal_ring_that_grows_beside_a_replacement_is_found_wrong() {
+    ring_that_grows_twice(Some(Rule::OneReplacement));
 }
 
 #[test]

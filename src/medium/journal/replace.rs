@@ -1,7 +1,7 @@
 //! Another ring for a pool that is open, whose ring has lost its name (J32), or is too small (J33).
 
 use super::disk::Disk;
-use super::engine::{Engine, Holes, Leading, Replaces};
+use super::engine::{Engine, Holes, Larger, Leading, Replaces};
 use super::head;
 use super::header::{Epoch, Seat};
 use super::memory::Memory;
@@ -10,6 +10,7 @@ use super::rule::{Rule, holds};
 use crate::error::Fault;
 use crate::medium::event::EventKind;
 use crate::random::random;
+use std::mem;
 use std::sync::Arc;
 
 impl<F: Disk, R: Memory> Leading<'_, F, R> {
@@ -20,10 +21,22 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         if replaces == Replaces::Not && holds(Rule::ReplacesAlone) {
             return Ok(());
         }
+        // Nobody makes a larger one until this has its name.
+        let meanwhile = if holds(Rule::OneReplacement) { Larger::Named } else { Larger::No };
+        let larger = mem::replace(&mut *engine.larger.lock(), meanwhile);
+        let replaced = self.replace_by(larger);
+        if holds(Rule::OneReplacement) {
+            *engine.larger.lock() = Larger::No;
+        }
+        replaced
+    }
+
+    fn replace_by(&mut self, larger: Larger<R>) -> Result<(), Fault> {
+        let (engine, _) = self.parts();
         let old = engine.ring.memory();
         // Then it has no name that the other one could take.
         let is_lost = old.is_gone();
-        let Some((memory, seat)) = another(engine, &old, is_lost) else { return Ok(()) };
+        let Some((memory, seat)) = another(engine, &old, is_lost, larger) else { return Ok(()) };
         let from = engine.ring_bytes();
         let shut = engine.shut_ring();
         // What the ring has that nobody finds is on the disk before another one is found.
@@ -56,22 +69,22 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
 }
 
 /// The ring that takes the place of the one that is used, if there is to be one.
-fn another<F: Disk, R: Memory>(engine: &Engine<F, R>, old: &Cells<R>, is_lost: bool) -> Option<(R, Seat)> {
-    // Nobody makes a larger one meanwhile.
-    let mut larger = engine.larger.lock();
-    let made = larger.take();
+fn another<F: Disk, R: Memory>(
+    engine: &Engine<F, R>,
+    old: &Cells<R>,
+    is_lost: bool,
+    larger: Larger<R>,
+) -> Option<(R, Seat)> {
     // Of a pool that is gone itself nobody expects anything.
-    if engine.pool.is_gone() {
-        made.iter().for_each(|(memory, _)| memory.remove());
-        return None;
-    }
-    match made {
-        Some((memory, seat)) if !is_lost && memory.is_nameable() => return Some((memory, seat)),
+    let is_gone = engine.pool.is_gone();
+    if let Larger::Waits(memory, seat) = larger {
+        if !is_gone && !is_lost && memory.is_nameable() {
+            return Some((memory, seat));
+        }
         // Somebody has removed it, or moved the pool; or the name that it was to take is somebody else's by now.
-        Some((memory, _)) => memory.remove(),
-        None => {}
+        memory.remove();
     }
-    if !is_lost {
+    if is_gone || !is_lost {
         return None;
     }
     match old.another(engine.ring.cells()) {
