@@ -22,8 +22,8 @@ pub(crate) enum For {
 pub(crate) struct Draft<'d, N: Node> {
     /// Levels above the leaves.
     pub(crate) level: u16,
-    /// The lower fence key.
-    pub(crate) fence: &'d NewLowOf<N>,
+    /// The smallest key that it will own.
+    pub(crate) low: &'d NewLowOf<N>,
     /// The range that it will own.
     pub(crate) range: RangeOf<N>,
     /// The right neighbour, 0 = none.
@@ -82,8 +82,8 @@ impl<N: Node, M: Medium> Chain<N, M> {
         let (m, segments) = (self.medium(), &self.pool.segments);
         let Some(block) = self.blocks[Self::class_for(lines)].take_to_move(m, segments) else { return Ok(None) };
         self.make_shadow(block.at).inspect_err(|_| self.give_back(block))?;
-        let fence = N::Keys::new_low(self.block(old.at), old.range());
-        let mut new = self.fill(block, lines, Draft { level, fence: &fence, range: old.range(), next, entries })?;
+        let low = N::Keys::new_low(self.block(old.at), old.range());
+        let mut new = self.fill(block, lines, Draft { level, low: &low, range: old.range(), next, entries })?;
         self.stamp_like(&new, old);
         self.inherit(&new, old, 1);
         if old.was.is_appended() {
@@ -109,7 +109,7 @@ impl<N: Node, M: Medium> Chain<N, M> {
             // itself hold the lock of that block.
             return Err(Broken::new(block.at, "R2: a block in use is called free").into());
         }
-        let placed = N::Keys::place(self.access(), self.records.as_ref(), new.fence);
+        let placed = N::Keys::place(self.access(), self.records.as_ref(), new.low);
         let low = placed.inspect_err(|_| self.give_back(block))?;
         let was = shadow.lock.make_ready(shadow.lock.lock(&self.bias));
         delay();

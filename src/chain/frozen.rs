@@ -36,7 +36,7 @@ pub(crate) struct Frozen<K: Keys> {
     count: AtomicU64,
 }
 
-/// Frozen leaves by their lower fence keys.
+/// Frozen leaves by their lows.
 type LeavesByLow<K> = BTreeMap<<K as Keys>::Owned, KeptLeaf<K>>;
 
 struct KeptLeaf<K: Keys> {

@@ -90,7 +90,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         // Crash, until the commit: a block that no chain reaches; it counts as free.
         let draft = Draft {
             level,
-            fence: border,
+            low: border,
             range: N::Keys::above(at.pool, range, next, border),
             next: next.unwrap_or(0),
             entries: moved,
@@ -226,7 +226,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
             For::Exchange,
             Draft {
                 level,
-                fence: &border,
+                low: &border,
                 range: N::Keys::above(at.pool, right.range(), next, &border),
                 next: next.unwrap_or(0),
                 entries: &all[share..],

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum KeyShape {
     /// The eight bytes of the number, which share seven or so: heads differ.
     Bytes,
-    /// Sixty bytes more before these: fence keys do not fit into headers.
+    /// Sixty bytes more before these: lows do not fit into headers.
     Long,
     /// Zeros, from the empty string on: each is a prefix of the next one, and all heads are equal.
     Zeros,

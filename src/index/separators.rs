@@ -1,7 +1,7 @@
 //! What the separators of an index in memory are, and what the index keeps of them.
 //!
 //! Each separator has a *name*, which is one word, and nodes hold names. A word is its own name. The name of a byte
-//! string is the offset of the leaf whose lower fence key it is: the string lies in the header of that leaf, never
+//! string is the offset of the leaf whose low it is: the string lies in the header of that leaf, never
 //! changes there, and is read when heads of eight bytes do not decide. This works because an entry is withdrawn before
 //! its leaf leaves the chain, and because every separator of an inner node also separates entries at the bottom.
 //!
@@ -46,9 +46,9 @@ impl Separators for Words {
     }
 }
 
-/// Where the lower fence keys of leaves are.
+/// Where the lows of leaves are.
 pub trait Lows: Send + Sync + 'static {
-    /// Applies `read` to the lower fence key of the leaf with this name, which is not 0. `read` does not call this
+    /// Applies `read` to the low of the leaf with this name, which is not 0. `read` does not call this
     /// function again.
     ///
     /// The bytes are a copy. For a name from a node that was being written, they may be any bytes, or none: the reader

@@ -130,7 +130,7 @@ pub(crate) type SpanOf<'k, N> = <<N as Node>::Keys as Keys>::Span<'k>;
 pub(crate) type EdgesOf<N> = Edges<<N as Node>::Keys>;
 /// What is known about the keys that a node owns.
 pub(crate) type RangeOf<N> = <<N as Node>::Keys as Keys>::Range;
-/// The fence key of a new node.
+/// The low of a new node.
 pub(crate) type NewLowOf<N> = <<N as Node>::Keys as Keys>::NewLow;
 /// What all nodes of a tree share.
 pub(crate) type Shared<N> = <SizesOf<N> as Sizes<<N as Node>::Ops>>::Shared;

@@ -24,7 +24,7 @@ struct UnpublishedChain<'t, N: TreeNode, M: Medium> {
 
 /// A leaf to be written.
 struct Pending<N: Node> {
-    fence: NewLowOf<N>,
+    low: NewLowOf<N>,
     block: TakenBlock,
     entries: Vec<Entry>,
 }
@@ -88,7 +88,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let mut draft = UnpublishedChain::new(&self.leaves);
         let mut chunk: Vec<KeyAndValue<N>> = Vec::with_capacity(Self::FILL);
         let mut tail = Vec::new();
-        let mut fence = NewLowOf::<N>::default();
+        let mut low = NewLowOf::<N>::default();
         for pair in entries {
             let pair = pair?;
             if chunk.last().is_some_and(|(last, _)| *last >= pair.0) || !tail.is_empty() {
@@ -107,13 +107,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                 let full = std::mem::replace(&mut chunk, first);
                 chunk.reserve(Self::FILL);
                 m.pause();
-                self.append(&mut draft, std::mem::replace(&mut fence, next), full)?;
+                self.append(&mut draft, std::mem::replace(&mut low, next), full)?;
             }
         }
-        self.append(&mut draft, fence, chunk)?;
+        self.append(&mut draft, low, chunk)?;
         // This checks once more that this process owns the pool. After it, no more entries are drawn.
-        if let Some(fence) = N::Keys::tail_low() {
-            self.append(&mut draft, fence, tail)?;
+        if let Some(low) = N::Keys::tail_low() {
+            self.append(&mut draft, low, tail)?;
         }
         self.write_pending(&mut draft, None)?;
         // Crash: leaves that nothing points to.
@@ -124,16 +124,16 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn append(
         &self,
         draft: &mut UnpublishedChain<'_, N, M>,
-        fence: NewLowOf<N>,
+        low: NewLowOf<N>,
         pairs: Vec<KeyAndValue<N>>,
     ) -> Result<(), Fault> {
         // Checked here, because drawing the entries may run any code.
         self.pool.admit()?;
-        let (fence, entries) = N::Keys::stored(fence, pairs);
+        let (low, entries) = N::Keys::stored(low, pairs);
         let take = || self.leaves.take_first();
         let block = take().or_else(|fault| self.pool.with_space(fault, take))?;
-        let written = self.write_pending(draft, Some((&fence, block.at)));
-        draft.pending = Some(Pending { fence, block, entries });
+        let written = self.write_pending(draft, Some((&low, block.at)));
+        draft.pending = Some(Pending { low, block, entries });
         written
     }
 
@@ -143,13 +143,13 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         draft: &mut UnpublishedChain<'_, N, M>,
         next: Option<(&NewLowOf<N>, u64)>,
     ) -> Result<(), Fault> {
-        let Some(Pending { fence, block, entries }) = draft.pending.take() else { return Ok(()) };
+        let Some(Pending { low, block, entries }) = draft.pending.take() else { return Ok(()) };
         let leaf = self.leaves.fill_first(
             block,
             chain::Draft {
                 level: 0,
-                fence: &fence,
-                range: N::Keys::between(&fence, next.map(|(fence, _)| fence)),
+                low: &low,
+                range: N::Keys::between(&low, next.map(|(low, _)| low)),
                 next: next.map_or(0, |(_, at)| at),
                 entries: &entries,
             },

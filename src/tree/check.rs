@@ -144,12 +144,12 @@ fn walk<K: Keys, M: Medium>(
                 report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
             }
             let block = pool.access(root.slot).block(here);
-            let fence = K::low_record(block);
-            if fence != 0 {
-                if !used.records.insert(fence) {
-                    report.add(Broken::new(fence, "V1: a record of two slots"));
+            let record = K::low_record(block);
+            if record != 0 {
+                if !used.records.insert(record) {
+                    report.add(Broken::new(record, "V1: a record of two slots"));
                 }
-                if let Err(broken) = block.check_low(fence) {
+                if let Err(broken) = block.check_low(record) {
                     report.add(broken);
                 }
             }

@@ -121,9 +121,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let word = |i: u64| links.medium().load(start + i * 8);
             let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
             if to_search && N::Keys::HAS_RECORDS && links.medium().asks_ahead().is_some() {
-                // Names say where the fence keys are: in the leaves.
-                let fences = entries.iter().filter(|&&(name, _)| links.accept(name, name).is_ok());
-                fences.for_each(|&(name, _)| links.medium().hint(name, LINE, Hint::Ahead));
+                // Names say where the lows are: in the leaves.
+                let lows = entries.iter().filter(|&&(name, _)| links.accept(name, name).is_ok());
+                lows.for_each(|&(name, _)| links.medium().hint(name, LINE, Hint::Ahead));
             }
             (!to_search || N::Keys::separators_ascend(links.access(), &entries)).then_some(entries)
         })

@@ -24,7 +24,7 @@ const AT_ONCE: u64 = 256 << 10;
 
 /// What has to be moved.
 pub(super) trait Victims {
-    /// Whether a leaf lies in a closed segment, or the record of its fence key does.
+    /// Whether a leaf lies in a closed segment, or the record of its low does.
     fn holds_leaf(&self, at: u64) -> bool;
 
     /// Whether a record lies in a closed segment.
@@ -377,7 +377,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let new = match leaves.create_in_place_of(&old, 0, &entries) {
             Ok(Some(new)) => new,
             Ok(None) => return Ok(()),
-            // There is no space for the record of a fence key.
+            // There is no space for the record of a low.
             Err(fault) if fault.is_out_of_space() => return Ok(()),
             Err(fault) => return Err(fault),
         };
@@ -421,7 +421,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Locks the leaf that owns the key, and what points to it; `None` if the chain is damaged there. The caller holds
-    /// `restructuring`, so the leaf stays in the chain, and so does its fence key.
+    /// `restructuring`, so the leaf stays in the chain, and so does its low.
     fn lock_beside(&self, key: RefOf<'_, N>) -> Result<Option<WithLeft<'_, N>>, Fault> {
         let leaves = &self.leaves;
         let owner = self.lock_owner(key)?;
@@ -708,7 +708,7 @@ mod tests {
         assert!(records_move::<u64, Versioned<4>>(number, |&key| key).records > 0);
         let bytes = |i: u64| format!("{i:>4}, and the rest").into_bytes();
         assert!(records_move::<Vec<u8>, ByteLeaf<8>>(bytes, |key| key).records > 0);
-        // Fence keys are records, too.
+        // Lows are records, too.
         let long = |i: u64| format!("{:>80}{i:>4}, and the rest", "").into_bytes();
         assert!(records_move::<Vec<u8>, ByteLeaf<8>>(long, |key| key).records > 0);
     }

@@ -53,7 +53,7 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// Adds a leaf. If this fails, the index lags, which does no harm.
     fn post(&self, name: u64, leaf: u64) -> Result<(), Fault>;
 
-    /// Replaces a leaf by another one with the same lower fence key, durably, before that leaf, whose name this is,
+    /// Replaces a leaf by another one with the same low, durably, before that leaf, whose name this is,
     /// replaces it in the chain. Both are locked. Returns true if this took a fence, which also makes everything
     /// flushed before it durable.
     fn repoint(&self, name: u64, leaf: u64) -> Result<bool, Fault>;

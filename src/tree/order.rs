@@ -6,8 +6,8 @@
 //! - O1 Heads are in the order of keys (B5). So if each entry has the head of its key, entries with different heads are
 //!   in order. Of entries with equal heads, each is compared with its left neighbour.
 //! - O2 A leaf that nobody writes to has only keys that it owns (B1: whatever empties slots holds the lock). So its
-//!   entries lie between the two fence keys that were read under the same version.
-//! - O3 The next leaf is read from the upper fence key on, or up to the lower one, and what lies beyond that is not
+//!   entries lie between the two lows that were read under the same version.
+//! - O3 The next leaf is read from the greater of the two on, or up to the lesser one, and what lies beyond that is not
 //!   shown.
 //!
 //! All of this is read under one version of one leaf, and a record does not change while it is pinned. So whatever

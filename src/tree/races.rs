@@ -171,7 +171,7 @@ fn two_leaves_that_own_a_key_are_an_error() {
     let (range, next) = (full.range(), state.leaves.next(full.at).unwrap().unwrap());
     drop(full);
     let left = state.lock_owner(range.low() - 1).unwrap().at;
-    let twin = state.leaves.create(Draft { level: 0, fence: &range.low(), range, next, entries: &[] }).unwrap().at;
+    let twin = state.leaves.create(Draft { level: 0, low: &range.low(), range, next, entries: &[] }).unwrap().at;
     state.medium().store(left + NEXT, twin);
     assert!(matches!(tree.update(key, 2), Err(Error { kind: ErrorKind::Corrupt { .. }, .. })));
 }

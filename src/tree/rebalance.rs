@@ -97,7 +97,7 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
             return Ok(ControlFlow::Continue(None));
         }
         drop(leaf);
-        // Under `restructuring` the leaf stays in the chain, and so does its fence key.
+        // Under `restructuring` the leaf stays in the chain, and so does its low.
         let left = N::Keys::with_key_before(leaves.block(at), |before| self.lock_owner(before))?;
         if let Some(right) = leaves.lock_next(&left)?
             && leaves.name(right.at) == name

@@ -126,13 +126,13 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         let mut right = None;
         if let Some(&(border, _)) = in_right.first() {
             let range = KeyRange::new(border, high);
-            let new = Draft { level: 0, fence: &border, range, next, entries: in_right };
+            let new = Draft { level: 0, low: &border, range, next, entries: in_right };
             let leaf = leaves.create_of(lines, For::Growth, new)?;
             (high, next) = (border, leaf.at);
             right = Some(leaf);
         }
         let low = old.range().low();
-        let new = Draft { level: 0, fence: &low, range: KeyRange::new(low, high), next, entries };
+        let new = Draft { level: 0, low: &low, range: KeyRange::new(low, high), next, entries };
         match leaves.create_of(lines, purpose, new) {
             Ok(new) => {
                 let heirs = 1 + usize::from(right.is_some());

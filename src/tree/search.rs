@@ -44,7 +44,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         self.directory.floor(key).unwrap_or_else(|| self.head())
     }
 
-    /// How the key lies to a node that the search has come to. `least` is the smallest fence key that this node may
+    /// How the key lies to a node that the search has come to. `least` is the smallest low that this node may
     /// have, given its left neighbour. `None`: the node has a smaller one. It has become another node, and would lead
     /// the search astray.
     #[inline]

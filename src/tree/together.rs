@@ -107,7 +107,7 @@ impl<'t, N: TreeNode, M: Medium> Together<'t, N, M> {
     }
 }
 
-/// Leaves that are locked, by their lower fence keys: however many there are, the one that owns a key takes one search.
+/// Leaves that are locked, by their lows: however many there are, the one that owns a key takes one search.
 pub(crate) struct ByLow<'h, 't, N: TreeNode, M: Medium> {
     of: &'h Together<'t, N, M>,
     leaves: BTreeMap<OwnedOf<N>, &'h Locked<'t, N>>,

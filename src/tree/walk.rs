@@ -130,7 +130,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let leaf = |number: u32| (headers.name[number as usize], self.block(numbered, number as usize));
         let mut listed: Vec<(u64, u64)> = order.into_iter().map(leaf).collect();
-        // Where keys are in records, names are no keys: recovery compares the fence keys, when their lines are there.
+        // Where keys are in records, names are no keys: recovery compares the lows, when their lines are there.
         let ascends = N::Keys::HAS_RECORDS || N::Keys::separators_ascend(self.leaves.access(), &listed);
         let is_whole = listed.first()?.0 == 0 && ascends;
         let tail = N::Keys::cut_tail(&mut listed)?;

@@ -63,7 +63,7 @@ impl Image {
         options().open_on(Bounded::over(holding(self.0), 1_000_000)).unwrap()
     }
 
-    /// Changes the first byte of the fence key of a leaf.
+    /// Changes the first byte of the low of a leaf.
     fn damage_fence(&mut self, leaf: usize, byte: u8) {
         let word = &mut self.0[leaf + 2];
         let mut bytes = word.to_ne_bytes();
@@ -191,7 +191,7 @@ fn the_record_of_a_fence_key_is_checked() {
     let mut image = Image::of((0..100u64).map(|i| format!("{}{i:07}", "x".repeat(100)).into_bytes()), true);
     let leaf = image.leaves()[3];
     let record = image.0[leaf + 2] as usize / 8;
-    assert_eq!(image.0[record] & 0xffff_ffff, image.0[leaf + 1] >> 32, "the length of the fence key");
+    assert_eq!(image.0[record] & 0xffff_ffff, image.0[leaf + 1] >> 32, "the length of the low");
     image.0[record] ^= 1 << 40;
     let map_report = open(&image.pool()).unwrap().check();
     assert!(map_report.violations.iter().any(|broken| broken.invariant.starts_with("V2")), "{map_report:?}");

@@ -345,12 +345,12 @@ fn record(number: u64) -> Vec<u8> {
     vec![number as u8; [0, 3, 24, 60, 200, 1500, 32][number as usize % 7]]
 }
 
-/// Keys of eight bytes: fence keys lie in headers.
+/// Keys of eight bytes: lows lie in headers.
 fn short(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// Keys with a long common prefix: fence keys are records.
+/// Keys with a long common prefix: lows are records.
 fn long(number: u64) -> Vec<u8> {
     [&[b'x'; 60][..], &number.to_be_bytes()].concat()
 }

@@ -464,7 +464,7 @@ fn batches_in_small_pools() {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (random >> 33) % below
         };
-        // A few bytes that most keys share, so that some fence keys are records.
+        // A few bytes that most keys share, so that some lows are records.
         let key_of = |key: u64| [&b"x".repeat(60 * (seed as usize % 2))[..], &key.to_be_bytes()].concat();
         for round in 0..60 {
             let tree: PTree<OneLine<7>, Any> = pool.tree_of("t").unwrap();

@@ -60,7 +60,7 @@ impl<N: WordNode<Ops: InnerOps>, M: Medium> PersistentIndex<N, M> {
         let first = self.top().map_or_else(|| self.root.head(m), |top| top.at);
         let range = KeyRange::new(0, u64::MAX);
         let entries = [(0, first), (low, child)];
-        let node = self.chain.create(Draft { level, fence: &0, range, next: 0, entries: &entries })?;
+        let node = self.chain.create(Draft { level, low: &0, range, next: 0, entries: &entries })?;
         // Crash: a block that nothing points to.
         m.fence(Step::IndexGrow);
         self.set_root(Some(TopNode { at: node.at, level }));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
-/// The fence keys of leaves, by name.
+/// The lows of leaves, by name.
 #[derive(Default)]
 struct Kept {
     strings: RwLock<Vec<Box<[u8]>>>,
@@ -30,7 +30,7 @@ impl Lows for Arc<Kept> {
 }
 
 impl Kept {
-    /// The name of a new leaf with this lower fence key.
+    /// The name of a new leaf with this low.
     fn name(&self, string: &[u8]) -> u64 {
         let mut strings = self.strings.write().unwrap();
         strings.push(string.into());

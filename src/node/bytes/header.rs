@@ -1,10 +1,10 @@
 //! The header of a leaf of byte strings, and what reads it.
 //!
 //! ```text
-//! line 0   | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, or its record: 48 |
+//! line 0   | next 8 | layout 16, skip 16, length of the low 32 | low, or its record: 48 |
 //! ```
 //!
-//! A fence key of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words
+//! A low of up to 48 bytes lies in the header. A longer one is a record, to which the first of these words
 //! points.
 
 use crate::entry::byte_key::common_prefix;
@@ -13,11 +13,11 @@ use crate::medium::Medium;
 use crate::node::BlockAt;
 use std::cmp::Ordering;
 
-/// Offset of the word of layout, skip, and length of the fence key.
+/// Offset of the word of layout, skip, and length of the low.
 pub(in crate::node) const META: u64 = 8;
-/// Offset of the fence key, or of the word that points to its record.
-pub(in crate::node) const FENCE: u64 = 16;
-/// The greatest length of a fence key in the header.
+/// Offset of the low, or of the word that points to its record.
+pub(in crate::node) const LOW: u64 = 16;
+/// The greatest length of a low in the header.
 pub(in crate::node) const INLINE: usize = 48;
 
 /// The tag of the layout.
@@ -26,9 +26,9 @@ pub(in crate::node) const LAYOUT: u16 = 64;
 /// The word of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::node) struct Meta {
-    /// How many bytes of keys the heads of the leaf skip. The fence key has as many.
+    /// How many bytes of keys the heads of the leaf skip. The low has as many.
     pub(in crate::node) skip: usize,
-    /// The length of the fence key.
+    /// The length of the low.
     pub(in crate::node) len: usize,
 }
 
@@ -50,22 +50,22 @@ impl<M: Medium> BlockAt<'_, M> {
         Meta::from_word(self.load(META))
     }
 
-    /// The record of the fence key of a leaf; 0 if it has none.
+    /// The record of the low of a leaf; 0 if it has none.
     pub(crate) fn low_record(self) -> u64 {
-        if self.meta().len > INLINE { self.load(FENCE) } else { 0 }
+        if self.meta().len > INLINE { self.load(LOW) } else { 0 }
     }
 
-    /// Checks the record of the fence key of a leaf that has one.
+    /// Checks the record of the low of a leaf that has one.
     pub(crate) fn check_low(self, record: u64) -> Result<(), Broken> {
         self.pool.check_record(record)?;
         if self.pool.record_len(record)? == self.meta().len as u64 {
             Ok(())
         } else {
-            Err(self.broken(META, "V2: a fence key of another length than its record"))
+            Err(self.broken(META, "V2: a low of another length than its record"))
         }
     }
 
-    /// Applies `read` to the fence key of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
+    /// Applies `read` to the low of a leaf. If the leaf is written to meanwhile, or damaged, that is any string.
     #[inline]
     pub(crate) fn with_low<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         let len = self.meta().len;
@@ -74,17 +74,17 @@ impl<M: Medium> BlockAt<'_, M> {
         }
         let mut words = [[0; 8]; INLINE / 8];
         for (i, word) in words[..len.div_ceil(8)].iter_mut().enumerate() {
-            *word = self.load(FENCE + i as u64 * 8).to_ne_bytes();
+            *word = self.load(LOW + i as u64 * 8).to_ne_bytes();
         }
         read(&words.as_flattened()[..len])
     }
 
     #[cold]
     fn long_low(self) -> Vec<u8> {
-        self.pool.read_record(self.load(FENCE)).unwrap_or_default()
+        self.pool.read_record(self.load(LOW)).unwrap_or_default()
     }
 
-    /// The fence key of a leaf.
+    /// The low of a leaf.
     pub(in crate::node) fn low_key(self) -> Vec<u8> {
         self.with_low(<[u8]>::to_vec)
     }
@@ -93,7 +93,7 @@ impl<M: Medium> BlockAt<'_, M> {
     /// these first bytes, and the greatest number for keys above them. So heads are in the order of keys, whatever keys
     /// come into the leaf later.
     pub(in crate::node) fn head(self, skip: usize, key: &[u8]) -> u64 {
-        self.with_low(|fence| match fence.get(..skip) {
+        self.with_low(|low| match low.get(..skip) {
             Some(prefix) => head(key, prefix),
             // Damage.
             None => crate::entry::byte_key::head(key, skip),

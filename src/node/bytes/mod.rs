@@ -1,7 +1,7 @@
 //! Leaves of byte strings. A slot has the head of a key and points to the record of its key and its value.
 //!
 //! ```text
-//! line 0      | next 8 | layout 16, skip 16, length of the fence key 32 | fence key, up to 48 bytes, or its record 8 |
+//! line 0      | next 8 | layout 16, skip 16, length of the low 32 | low, up to 48 bytes, or its record 8 |
 //! line 1      | slot 0: head 8, reference 8 | slot 1 | slot 2 | slot 3 |
 //!   ...         10 lines, 36 slots
 //! reference   | fingerprint 8 | home 8 | offset of the record 48 |        0: the slot is empty
@@ -239,7 +239,7 @@ impl<const SLOTS: usize> Layout for ByteLeaf<SLOTS> {
         let pool = node.pool;
         let (low, skip) = (node.low_key(), range.skip());
         if low.len() < skip {
-            report(node.broken(META, "N3: a fence key shorter than what heads skip"));
+            report(node.broken(META, "N3: a low shorter than what heads skip"));
             return None;
         }
         let next = Some(node.load(NEXT)).filter(|&next| next != 0 && pool.is_leaf(next));

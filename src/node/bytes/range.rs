@@ -1,4 +1,4 @@
-//! What a shadow says about the keys that a leaf of byte strings owns. The fence keys themselves are in the pool.
+//! What a shadow says about the keys that a leaf of byte strings owns. The lows themselves are in the pool.
 
 /// Facts about a leaf and its range.
 ///

@@ -6,7 +6,7 @@ use crate::entry::raw::KEY_MAX;
 use crate::error::{Broken, Fault};
 use crate::medium::Medium;
 use crate::node::bytes::entry::{moved, record};
-use crate::node::bytes::header::{self, FENCE, INLINE, META, Meta, separator_len};
+use crate::node::bytes::header::{self, INLINE, LOW, META, Meta, separator_len};
 use crate::node::bytes::range::ByteRange;
 use crate::node::{BlockAt, Entry};
 use crate::pool::access::Access;
@@ -38,31 +38,31 @@ pub struct ByteHeads {
 }
 
 impl Edges<ByteStrings> {
-    /// The head of a key in the leaf, as [`BlockAt::head`]; `None` if the fence key is damaged: it has less bytes
+    /// The head of a key in the leaf, as [`BlockAt::head`]; `None` if the low is damaged: it has less bytes
     /// than heads skip.
     fn head(&self, key: &[u8]) -> Option<u64> {
         Some(header::head(key, self.low.get(..self.heads.skip)?))
     }
 }
 
-/// The fence key of a new leaf, and how many bytes of keys its heads skip: at most as many as the fence key has.
+/// The low of a new leaf, and how many bytes of keys its heads skip: at most as many as the low has.
 #[derive(Debug, Clone, Default)]
 pub struct NewByteLow {
     pub(crate) key: Vec<u8>,
     pub(crate) skip: usize,
 }
 
-/// A fence key that is ready to be stored: with its record if it does not fit into the header, or else 0.
+/// A low that is ready to be stored: with its record if it does not fit into the header, or else 0.
 #[derive(Debug, Clone, Copy)]
 pub struct ByteLow<'l> {
-    pub(in crate::node) fence: &'l NewByteLow,
+    pub(in crate::node) low: &'l NewByteLow,
     pub(in crate::node) record: u64,
 }
 
 impl ByteLow<'_> {
     /// The words of the header behind `next`.
     pub(in crate::node) fn words(self) -> [u64; 7] {
-        let NewByteLow { key, skip } = self.fence;
+        let NewByteLow { key, skip } = self.low;
         let mut bytes = [[0; 8]; INLINE / 8];
         if self.record == 0 {
             bytes.as_flattened_mut()[..key.len()].copy_from_slice(key);
@@ -76,7 +76,7 @@ impl ByteLow<'_> {
     }
 }
 
-const _: () = assert!(META + 8 == FENCE);
+const _: () = assert!(META + 8 == LOW);
 
 /// The longest skip that a header holds.
 const SKIP_MAX: usize = u16::MAX as usize;
@@ -85,7 +85,7 @@ const SKIP_MAX: usize = u16::MAX as usize;
 const SLACK: usize = 3;
 
 impl NewByteLow {
-    /// A fence key between `left` and the first of these keys, which ascend and are greater than `left`. Heads skip as
+    /// A low between `left` and the first of these keys, which ascend and are greater than `left`. Heads skip as
     /// few bytes as make them differ, so that keys which come later are likely to begin with the same bytes.
     pub(crate) fn between(left: &[u8], keys: &[impl AsRef<[u8]>]) -> Self {
         let (first, last) = (keys[0].as_ref(), keys[keys.len() - 1].as_ref());
@@ -96,7 +96,7 @@ impl NewByteLow {
         Self { key: first[..len].to_vec(), skip }
     }
 
-    /// This fence key, or one that is longer, for a leaf with these keys.
+    /// This low, or one that is longer, for a leaf with these keys.
     pub(crate) fn skipping(self, keys: &[Vec<u8>]) -> Self {
         let longest = Self::between(&[], keys);
         let len = longest.skip.max(self.key.len());
@@ -104,7 +104,7 @@ impl NewByteLow {
     }
 }
 
-/// The greatest length of the common prefix of all keys between two fence keys.
+/// The greatest length of the common prefix of all keys between two lows.
 fn shared(low: &[u8], high: Option<&[u8]>) -> usize {
     high.map_or(0, |high| common_prefix(low, high))
 }
@@ -169,17 +169,17 @@ impl Keys for ByteStrings {
             // The first byte in which the heads differ is greater in `right`, so it is not padding: it is in the key,
             // and so are those before it.
             let differ = (left ^ right).leading_zeros() as usize / 8;
-            let mut key = node.with_low(|fence| fence[..range.skip().min(fence.len())].to_vec());
+            let mut key = node.with_low(|low| low[..range.skip().min(low.len())].to_vec());
             key.extend_from_slice(&right.to_be_bytes()[..=differ]);
             return NewByteLow { key, skip: range.skip() };
         }
         let pool = node.pool;
         let keys: Vec<Vec<u8>> = entries[cut..].iter().map(|entry| pool.key_of(record(entry.1))).collect();
-        let fence = NewByteLow::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
+        let low = NewByteLow::between(&pool.key_of(record(entries[cut - 1].1)), &keys);
         for (entry, key) in entries[cut..].iter_mut().zip(&keys) {
-            entry.0 = byte_key::head(key, fence.skip);
+            entry.0 = byte_key::head(key, low.skip);
         }
-        fence
+        low
     }
 
     #[inline(always)]
@@ -205,13 +205,13 @@ impl Keys for ByteStrings {
         next: impl FnOnce() -> Result<Option<u64>, Broken>,
         key: ByteKey<'_>,
     ) -> Result<Side, Broken> {
-        match node.with_low(|fence| key.order_of(fence)) {
+        match node.with_low(|low| key.order_of(low)) {
             Ordering::Greater => return Ok(Side::Left),
             Ordering::Equal => return Ok(Side::Within),
             Ordering::Less => {}
         }
         let Some(next) = next()? else { return Ok(Side::Within) };
-        Ok(match node.other(next).with_low(|fence| key.order_of(fence)) {
+        Ok(match node.other(next).with_low(|low| key.order_of(low)) {
             Ordering::Greater => Side::Within,
             Ordering::Less | Ordering::Equal => Side::Right,
         })
@@ -253,13 +253,13 @@ impl Keys for ByteStrings {
         ByteRange::new(range.skip(), range.is_first(), next.is_none(), uniform).lagging(right.lags())
     }
 
-    /// All of it: the fence keys are in the medium.
+    /// All of it: the lows are in the medium.
     fn within<'k>(keys: Self::Span<'k>, _range: ByteRange) -> Self::Span<'k> {
         keys
     }
 
     fn note_edges(node: BlockAt<'_, impl Medium>, _range: ByteRange, next: u64, edges: &mut Edges<Self>) {
-        node.with_low(|fence| fence.clone_into(&mut edges.low));
+        node.with_low(|low| low.clone_into(&mut edges.low));
         // Damage is for `head` to find.
         let skip = Some(node.meta().skip).filter(|&skip| skip <= edges.low.len()).unwrap_or(usize::MAX);
         let (mut start, mut mask) = ([0; 8], [0; 8]);
@@ -268,7 +268,7 @@ impl Keys for ByteStrings {
         }
         edges.heads = ByteHeads { skip, start: u64::from_ne_bytes(start), mask: u64::from_ne_bytes(mask) };
         if node.pool.is_leaf(next) {
-            node.other(next).with_low(|fence| fence.clone_into(edges.high.get_or_insert_default()));
+            node.other(next).with_low(|low| low.clone_into(edges.high.get_or_insert_default()));
         } else {
             edges.high = None;
         }
@@ -297,32 +297,32 @@ impl Keys for ByteStrings {
     fn place<'f>(
         pool: Access<'_, impl Medium>,
         records: Option<&Records>,
-        fence: &'f NewByteLow,
+        low: &'f NewByteLow,
     ) -> Result<ByteLow<'f>, Fault> {
         let record = match records {
-            Some(records) if fence.key.len() > INLINE => records.write_at_once(pool.m, pool.segments, &[&fence.key])?,
+            Some(records) if low.key.len() > INLINE => records.write_at_once(pool.m, pool.segments, &[&low.key])?,
             _ => 0,
         };
-        Ok(ByteLow { fence, record })
+        Ok(ByteLow { low, record })
     }
 
-    /// The fence key of the leaf to the left.
+    /// The low of the leaf to the left.
     type Least = Option<Vec<u8>>;
 
     fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool {
-        // 0 names the start of all keys, which is no fence key.
-        let fence = |&(name, _): &(u64, u64)| match name {
+        // 0 names the start of all keys, which is no low.
+        let low = |&(name, _): &(u64, u64)| match name {
             0 => Some(Vec::new()),
             name => pool.is_leaf(name).then(|| pool.block(name).with_low(<[u8]>::to_vec)),
         };
-        let fences: Option<Vec<_>> = named.iter().map(fence).collect();
-        fences.is_some_and(|fences| fences.is_sorted_by(|a, b| a < b))
+        let lows: Option<Vec<_>> = named.iter().map(low).collect();
+        lows.is_some_and(|lows| lows.is_sorted_by(|a, b| a < b))
     }
 
     fn ascends_from(node: BlockAt<'_, impl Medium>, _range: ByteRange, least: &mut Option<Vec<u8>>) -> bool {
-        let fence = node.with_low(<[u8]>::to_vec);
-        let ascends = least.as_ref().is_none_or(|left| *left < fence);
-        *least = Some(fence);
+        let low = node.with_low(<[u8]>::to_vec);
+        let ascends = least.as_ref().is_none_or(|left| *left < low);
+        *least = Some(low);
         ascends
     }
 
@@ -372,21 +372,21 @@ impl Keys for ByteStrings {
         NewByteLow { key: first[..separator_len(last, first)].to_vec(), skip: 0 }
     }
 
-    fn stored(fence: NewByteLow, pairs: Vec<(Vec<u8>, u64)>) -> (NewByteLow, Vec<Entry>) {
+    fn stored(low: NewByteLow, pairs: Vec<(Vec<u8>, u64)>) -> (NewByteLow, Vec<Entry>) {
         let (keys, references): (Vec<Vec<u8>>, Vec<u64>) = pairs.into_iter().unzip();
         // The first leaf of a chain begins with the empty string.
-        let fence = if fence.key.is_empty() || keys.is_empty() { fence } else { fence.skipping(&keys) };
+        let low = if low.key.is_empty() || keys.is_empty() { low } else { low.skipping(&keys) };
         let entries =
-            keys.iter().zip(references).map(|(key, reference)| (byte_key::head(key, fence.skip), reference)).collect();
-        (fence, entries)
+            keys.iter().zip(references).map(|(key, reference)| (byte_key::head(key, low.skip), reference)).collect();
+        (low, entries)
     }
 
     fn low_record(node: BlockAt<'_, impl Medium>) -> u64 {
         node.low_record()
     }
 
-    fn between(fence: &NewByteLow, next: Option<&NewByteLow>) -> ByteRange {
-        let uniform = shared(&fence.key, next.map(|next| &next.key[..])) >= fence.skip;
-        ByteRange::new(fence.skip, fence.key.is_empty(), next.is_none(), uniform)
+    fn between(low: &NewByteLow, next: Option<&NewByteLow>) -> ByteRange {
+        let uniform = shared(&low.key, next.map(|next| &next.key[..])) >= low.skip;
+        ByteRange::new(low.skip, low.key.is_empty(), next.is_none(), uniform)
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Interval<K: Keys> {
     pub(crate) to: Option<K::Owned>,
 }
 
-/// Where a leaf that was read begins and ends: its fence key and that of its right neighbour.
+/// Where a leaf that was read begins and ends: its low and that of its right neighbour.
 pub struct Edges<K: Keys> {
     pub(crate) low: K::Owned,
     /// `None` at the end of all keys.

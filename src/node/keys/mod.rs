@@ -50,10 +50,10 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// An interval of keys.
     type Span<'k>: Copy;
 
-    /// The lower fence key of a node that is about to be made. The default: of the first leaf of a chain.
+    /// The low of a node that is about to be made. The default: of the first leaf of a chain.
     type NewLow: Default;
 
-    /// The lower fence key of a node that is about to be made, ready to be stored.
+    /// The low of a node that is about to be made, ready to be stored.
     type StoredLow<'l>: Copy;
 
     /// What a shadow says about the keys that its node owns.
@@ -86,7 +86,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// How many of the entries of a node, which ascend, are before a new one.
     fn position(pool: Access<'_, impl Medium>, entries: &[Entry], new: Entry) -> usize;
 
-    /// The fence key of a new node with the entries from `cut` on, which are changed to what the new node stores. The
+    /// The low of a new node with the entries from `cut` on, which are changed to what the new node stores. The
     /// entries ascend. They come from `node`, which owns `range`; if `mixed`, some come from other nodes.
     fn split_low(
         node: BlockAt<'_, impl Medium>,
@@ -121,16 +121,16 @@ pub trait Keys: Send + Sync + Sized + 'static {
         key: Self::Ref<'_>,
     ) -> Result<Side, Broken>;
 
-    /// Whether `right` has a greater fence key than `left` (N4).
+    /// Whether `right` has a greater low than `left` (N4).
     fn ascends(left: BlockAt<'_, impl Medium>, right: BlockAt<'_, impl Medium>) -> bool;
 
     /// The range of a node as the pool has it.
     fn stored_range(node: BlockAt<'_, impl Medium>, next: Option<u64>) -> Self::Range;
 
-    /// The word that stands for the fence key of a node in an index: 0 for the first node of a chain.
+    /// The word that stands for the low of a node in an index: 0 for the first node of a chain.
     fn separator(node: BlockAt<'_, impl Medium>) -> u64;
 
-    /// Applies `read` to the key right before the fence key of a node that is not the first one.
+    /// Applies `read` to the key right before the low of a node that is not the first one.
     fn with_key_before<R>(node: BlockAt<'_, impl Medium>, read: impl FnOnce(Self::Ref<'_>) -> R) -> R;
 
     /// The range of a node that gives its keys from `border` on to a new right neighbour.
@@ -156,7 +156,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Notes where the leaf `node` begins and ends. Its right neighbour may not be a leaf if it is changed meanwhile.
     fn note_edges(node: BlockAt<'_, impl Medium>, range: Self::Range, next: u64, edges: &mut Edges<Self>);
 
-    /// The last leaf that does not lie to the right of a key, among leaves by their lower fence keys.
+    /// The last leaf that does not lie to the right of a key, among leaves by their lows.
     fn floor<'l, L>(leaves: &'l BTreeMap<Self::Owned, L>, key: Self::Ref<'_>) -> Option<&'l L>;
 
     /// Whether the leaf with these edges does not end before a key.
@@ -168,14 +168,14 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// `value`, pointing to a copy of its record; `None` if no value can point there.
     fn pointing_to(value: u64, copy: u64) -> Option<u64>;
 
-    /// The fence key of a node that is in the chain and owns `range`.
+    /// The low of a node that is in the chain and owns `range`.
     fn new_low(node: BlockAt<'_, impl Medium>, range: Self::Range) -> Self::NewLow;
 
-    /// Makes a fence key ready to be stored: what does not fit into a node goes into a record.
+    /// Makes a low ready to be stored: what does not fit into a node goes into a record.
     fn place<'f>(
         pool: Access<'_, impl Medium>,
         records: Option<&Records>,
-        fence: &'f Self::NewLow,
+        low: &'f Self::NewLow,
     ) -> Result<Self::StoredLow<'f>, Fault>;
 
     // What iterators, bulk loads and checks of a tree need to know in addition.
@@ -183,13 +183,13 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Whether the separators with these names, which may be any words, ascend.
     fn separators_ascend(pool: Access<'_, impl Medium>, named: &[(u64, u64)]) -> bool;
 
-    /// The record of the fence key of a leaf; 0 if it has none.
+    /// The record of the low of a leaf; 0 if it has none.
     fn low_record(node: BlockAt<'_, impl Medium>) -> u64;
 
-    /// The smallest fence key that a leaf may have, for a search that goes from leaf to leaf.
+    /// The smallest low that a leaf may have, for a search that goes from leaf to leaf.
     type Least: Default;
 
-    /// Whether the leaf `node`, which owns `range`, begins at the least fence key or to the right of it. Its right
+    /// Whether the leaf `node`, which owns `range`, begins at the least low or to the right of it. Its right
     /// neighbour must begin to the right of it, and `least` then says so.
     fn ascends_from(node: BlockAt<'_, impl Medium>, range: Self::Range, least: &mut Self::Least) -> bool;
 
@@ -209,7 +209,7 @@ pub trait Keys: Send + Sync + Sized + 'static {
     /// Whether an entry of a leaf with these edges has the head of its key.
     fn has_head(edges: &Edges<Self>, head: u64, key: &Self::Key) -> bool;
 
-    /// The fence key of the tail, if chains have one.
+    /// The low of the tail, if chains have one.
     fn tail_low() -> Option<Self::NewLow> {
         None
     }
@@ -219,17 +219,17 @@ pub trait Keys: Send + Sync + Sized + 'static {
         false
     }
 
-    /// A fence key between the greatest key of a leaf and the first key of the next one.
+    /// A low between the greatest key of a leaf and the first key of the next one.
     fn low_between(last: &Self::Owned, first: &Self::Owned) -> Self::NewLow;
 
-    /// The fence key and the entries of a leaf as it stores them.
-    fn stored(fence: Self::NewLow, pairs: Vec<(Self::Owned, u64)>) -> (Self::NewLow, Vec<Entry>);
+    /// The low and the entries of a leaf as it stores them.
+    fn stored(low: Self::NewLow, pairs: Vec<(Self::Owned, u64)>) -> (Self::NewLow, Vec<Entry>);
 
     /// Takes the tail from the names and offsets of the leaves of a chain, if it has one. `None`: it should have.
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {
         (!leaves.is_empty()).then_some(None)
     }
 
-    /// The range of a leaf that begins at one fence key and ends at another, or at the end of all keys.
-    fn between(fence: &Self::NewLow, next: Option<&Self::NewLow>) -> Self::Range;
+    /// The range of a leaf that begins at one low and ends at another, or at the end of all keys.
+    fn between(low: &Self::NewLow, next: Option<&Self::NewLow>) -> Self::Range;
 }

@@ -153,8 +153,8 @@ impl Keys for Words {
         range.low()
     }
 
-    fn place(_pool: Access<'_, impl Medium>, _records: Option<&Records>, fence: &u64) -> Result<u64, Fault> {
-        Ok(*fence)
+    fn place(_pool: Access<'_, impl Medium>, _records: Option<&Records>, low: &u64) -> Result<u64, Fault> {
+        Ok(*low)
     }
 
     type Least = u64;
@@ -211,8 +211,8 @@ impl Keys for Words {
         first
     }
 
-    fn stored(fence: u64, pairs: Vec<(u64, u64)>) -> (u64, Vec<Entry>) {
-        (fence, pairs)
+    fn stored(low: u64, pairs: Vec<(u64, u64)>) -> (u64, Vec<Entry>) {
+        (low, pairs)
     }
 
     fn cut_tail(leaves: &mut Vec<(u64, u64)>) -> Option<Option<u64>> {

@@ -1,4 +1,4 @@
-//! The index of a tree of byte strings. The separators are the fence keys in the headers of the leaves.
+//! The index of a tree of byte strings. The separators are the lows in the headers of the leaves.
 
 use crate::entry::byte_key::ByteKey;
 use crate::error::Fault;
@@ -12,7 +12,7 @@ use crate::tree::directory::Directory;
 use std::io;
 use std::sync::Arc;
 
-/// The fence keys of the leaves of a tree.
+/// The lows of the leaves of a tree.
 pub struct LeafLows<M: Medium> {
     pool: Arc<PoolState<M>>,
     /// The number of the tree.

@@ -36,13 +36,13 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
             if i % 4096 == 0 {
                 self.tell_of_records((offsets.len() - i) as u64, offsets.len() as u64);
             }
-            self.leaves.block(at).with_low(|fence| fence.clone_into(&mut low));
+            self.leaves.block(at).with_low(|read| read.clone_into(&mut low));
             if high.as_ref().is_some_and(|high| low >= *high) {
                 return Err(Broken::new(at, "N4: lows ascend along a chain").into());
             }
             std::mem::swap(high.get_or_insert_default(), &mut low);
-            let fence = self.leaves.block(at).low_record();
-            if fence != 0 && used.insert(fence) != Some(true) {
+            let record = self.leaves.block(at).low_record();
+            if record != 0 && used.insert(record) != Some(true) {
                 return Err(lost(at).into());
             }
             for (place, reference) in ByteLeaf::<SLOTS>::references(self.leaves.block(at)) {
@@ -62,7 +62,7 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
 
     /// Empties slots whose references are also in slots to the right, durably.
     ///
-    /// In a damaged pool, a slot may have got the record of another key, or of a fence key. Nothing is emptied then: it
+    /// In a damaged pool, a slot may have got the record of another key, or of a low. Nothing is emptied then: it
     /// cannot be told which slot is damaged.
     fn empty(&self, leaves: &[u64], twice: &[(u64, u64)]) -> Result<(), Fault> {
         if twice.is_empty() {

@@ -180,7 +180,7 @@ pub(crate) fn open(pool: &Pool, shape: Shape, threads: usize) -> Result<Box<dyn 
     opened.unwrap_or_else(|| Err(Error::new(pool.stat().name, unusual())))
 }
 
-/// A number as a text, long enough that a leaf has fence keys of its own.
+/// A number as a text, long enough that a leaf has lows of its own.
 fn text(number: u64) -> String {
     format!("{number:020}")
 }
