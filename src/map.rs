@@ -448,8 +448,8 @@ impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Map<K, V, N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::KeyTooLong`], [`ErrorKind::RecordTooLong`], [`ErrorKind::Unencodable`], [`ErrorKind::OutOfSpace`],
-    /// [`ErrorKind::Corrupt`], [`ErrorKind::Forked`]. In these cases nothing has changed. [`ErrorKind::Journal`]: the
-    /// change may have been made.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`]. In these cases nothing has changed.
+    /// [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// A byte string is written before the one that it replaces is given back, however short it is: in a full pool,
     /// remove the key first.

@@ -96,6 +96,12 @@ pub enum EventKind {
         /// The bytes that private pages may take.
         budget: u64,
     },
+    /// Pages that are in the file do not go back to the page cache, so
+    /// [private memory](crate::Options::private_memory) may take more than its budget. Told once.
+    PagesStay {
+        /// What the system said.
+        error: String,
+    },
     /// The log has become longer.
     LogGrew {
         /// The bytes that frames could take.
@@ -159,6 +165,7 @@ impl EventKind {
             Self::SlowCheckpoint { .. } => "slow_checkpoint",
             Self::Waited { .. } => "waited",
             Self::Slowed { .. } => "slowed",
+            Self::PagesStay { .. } => "pages_stay",
             Self::LogGrew { .. } => "log_grew",
             Self::RingReplaced { .. } => "ring_replaced",
             Self::RingLost { .. } => "ring_lost",
@@ -181,7 +188,7 @@ impl EventKind {
             Self::TreeRecovered { .. } | Self::LogGrew { .. } | Self::OldLog { .. } => Severity::Info,
             Self::SlowSync { .. } | Self::SlowCheckpoint { .. } | Self::Waited { .. } => Severity::Warning,
             Self::Slowed { .. } | Self::TwinMended { .. } | Self::RingReplaced { .. } => Severity::Warning,
-            Self::SnapshotsExpired { .. } | Self::Missed { .. } => Severity::Warning,
+            Self::SnapshotsExpired { .. } | Self::Missed { .. } | Self::PagesStay { .. } => Severity::Warning,
             Self::RingLost { .. } | Self::LogLost | Self::DiskFailed { .. } | Self::Closed { .. } => Severity::Error,
         }
     }
@@ -240,6 +247,7 @@ impl fmt::Display for EventKind {
             Self::Slowed { times, budget } => {
                 write!(f, "{times} changes were slowed: private memory is to take {budget} bytes at most")
             }
+            Self::PagesStay { error } => write!(f, "pages stay in private memory: {error}"),
             Self::LogGrew { from, to } => write!(f, "the log grew from {from} to {to} bytes"),
             Self::RingReplaced { from, to, was_lost: false } => write!(f, "the ring grew from {from} to {to} bytes"),
             Self::RingReplaced { to, .. } => write!(f, "the ring was removed; there is another one, of {to} bytes"),

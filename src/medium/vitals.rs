@@ -8,6 +8,7 @@ use crate::sync::histogram::{Histogram, Recorder};
 use crate::sync::process::Process;
 // Not those of a model checker: no thread of a pool waits for another one because of them.
 use parking_lot::Mutex;
+use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,6 +45,8 @@ pub(crate) struct Vitals {
     slowed: Burst,
     /// How many changes were slowed until it was looked at last.
     slowed_before: AtomicU64,
+    /// Whether [`pages_stay`](Self::pages_stay) has told it.
+    pages_stay: AtomicBool,
     slow: OnceLock<Slow>,
     has_failed: AtomicBool,
     told: Mutex<Told>,
@@ -73,6 +76,7 @@ impl Default for Vitals {
             long_waits: Burst::default(),
             slowed: Burst::default(),
             slowed_before: AtomicU64::new(0),
+            pages_stay: AtomicBool::new(false),
             slow: OnceLock::new(),
             has_failed: AtomicBool::new(false),
             told: Mutex::default(),
@@ -152,6 +156,13 @@ impl Vitals {
             && let Some(Since { times, .. }) = self.slowed.add(times, Duration::ZERO, Duration::ZERO)
         {
             self.tell(EventKind::Slowed { times, budget });
+        }
+    }
+
+    /// Pages do not go back to the page cache, so that private memory may take more than its budget. Told once.
+    pub(crate) fn pages_stay(&self, error: &io::Error) {
+        if !self.pages_stay.swap(true, Ordering::Relaxed) {
+            self.tell(EventKind::PagesStay { error: error.to_string() });
         }
     }
 

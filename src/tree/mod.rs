@@ -459,8 +459,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     /// # Errors
     ///
     /// [`ErrorKind::OutOfSpace`] if a leaf had to be split and there was no room for another one;
-    /// [`ErrorKind::Corrupt`]. In both cases nothing has changed. [`ErrorKind::Journal`]: the change may have been
-    /// made.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`]. In these cases nothing has changed.
+    /// [`ErrorKind::Journal`]: the change may have been made.
     ///
     /// # Complexity
     ///
@@ -528,8 +528,8 @@ impl<N: WordNode, M: Medium> PTree<N, M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`]. It never fails for want of space in the pool.
-    /// [`ErrorKind::Journal`]: the change may have been made.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::ReadOnly`], [`ErrorKind::Forked`]; [`ErrorKind::Journal`]: the change may
+    /// have been made. It never fails for want of space in the pool.
     ///
     /// # Complexity
     ///

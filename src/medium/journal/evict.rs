@@ -139,23 +139,26 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Lets those of the candidates go that the file shows, behind a shut gate.
     pub(super) fn evict_some(&self, pages: &dyn Pages, candidates: Vec<u64>, patience: Duration) -> Eviction {
-        let (mut candidates, mut done) = (candidates, Eviction::Busy);
+        let (mut candidates, mut done, mut stays) = (candidates, Eviction::Busy, None);
         // Behind the gate, where others wait, nothing is to wait for the disk.
         let there = candidates.partition_point(|&page| page < self.len() / PAGE);
         for (run, ..) in runs(pages, &candidates[..there]) {
-            if self.pool.read(run.start, &mut vec![0; (run.end - run.start) as usize]).is_err() {
+            if let Err(error) = self.pool.read(run.start, &mut vec![0; (run.end - run.start) as usize]) {
+                self.vitals.pages_stay(&error);
                 return Eviction::Done { next: run.end / PAGE };
             }
         }
         let is_done = pages.with_length(&mut || {
             // Locks: `growing`, then the gate, then nothing for which a thread in a window may wait (J35).
             let Some(_shut) = self.windows.shut(patience) else { return };
-            done = self.evict_shown(pages, &mut candidates);
+            done = self.evict_shown(pages, &mut candidates, &mut stays);
         });
+        stays.iter().for_each(|error| self.vitals.pages_stay(error));
         if is_done { done } else { Eviction::Busy }
     }
 
-    fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>) -> Eviction {
+    /// `stays`: why a page did not go.
+    fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>, stays: &mut Option<io::Error>) -> Eviction {
         let next = candidates.last().map_or(0, |last| last + 1);
         // First: what a sync takes out of the ring meanwhile is in the sets by then.
         let until = self.private.until();
@@ -176,10 +179,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let since = Instant::now();
         for (run, these, keeps) in runs(pages, candidates) {
             match self.evict_run(pages, &run, these, keeps) {
-                // The memory is locked, and cannot be let go.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Eviction::Refused,
-                // The disk does not give what the file has, or the system has no memory for another mapping.
-                Err(_) => return Eviction::Done { next },
+                Err(error) => {
+                    // The memory is locked, and cannot be let go. Otherwise the disk does not give what the file has,
+                    // or the system has no memory for another mapping.
+                    let is_refused = error.kind() == io::ErrorKind::InvalidInput;
+                    *stays = Some(error);
+                    return if is_refused { Eviction::Refused } else { Eviction::Done { next } };
+                }
                 Ok(()) if since.elapsed() >= BEHIND => return Eviction::Done { next: run.end / PAGE },
                 Ok(()) => {}
             }

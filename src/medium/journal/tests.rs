@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::engine::Holes;
-use super::evict::Pages;
+use super::evict::{Eviction, Pages};
 use super::frame::LogEntry;
 use super::header::Seat;
 use super::left::{Recovered, Recovery, Terms};
@@ -13,10 +13,12 @@ use super::sim::{Fate, SimDisk, SimMemory};
 use super::{Journal, closed};
 use crate::effort::long;
 use crate::error::ErrorKind;
+use crate::medium::event::EventKind;
 use crate::medium::herald::Listener;
 use crate::medium::vitals::Slow;
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -348,6 +350,8 @@ struct SimPages<'w> {
     words: &'w [AtomicU64],
     file: Vec<u8>,
     gone: parking_lot::Mutex<Vec<u64>>,
+    /// The error of a system that shows no page.
+    error: Option<io::ErrorKind>,
 }
 
 impl Pages for SimPages<'_> {
@@ -369,6 +373,7 @@ impl Pages for SimPages<'_> {
     fn put(&self, _: u64, _: &[u8]) {}
 
     fn show_file(&self, range: std::ops::Range<u64>, kept: &[u64]) -> std::io::Result<()> {
+        self.error.map_or(Ok(()), |error| Err(io::Error::from(error)))?;
         for page in range.step_by(4096).filter(|at| !kept.contains(at)) {
             let bytes = &self.file[page as usize..][..4096];
             assert!(self.shows(page, bytes), "a page that goes shows something else");
@@ -382,7 +387,7 @@ impl Pages for SimPages<'_> {
 
 /// Lets pages go that the file shows. Returns which.
 fn evict(engine: &Engine<SimDisk, SimMemory>, words: &[AtomicU64], pool: &SimDisk) -> Vec<u64> {
-    let pages = SimPages { words, file: pool.bytes(), gone: Default::default() };
+    let pages = SimPages { words, file: pool.bytes(), gone: Default::default(), error: None };
     let _ = engine.evict_some(&pages, engine.private.shown_from(0, 8), std::time::Duration::ZERO);
     pages.gone.into_inner()
 }
@@ -598,6 +603,31 @@ fn whatever_fails_on_a_disk_closes_the_journal() {
     let found = unnoticed();
     leave_out(None);
     assert_ne!(found, [], "nothing is found without the rule");
+}
+
+#[test]
+fn pages_that_cannot_go_are_told_once() {
+    alone();
+    let refused = (io::ErrorKind::InvalidInput, Eviction::Refused);
+    for (error, done) in [refused, (io::ErrorKind::Other, Eviction::Done { next: 1 })] {
+        let mut world = World::new(1);
+        let engine = world.open().unwrap_or_else(|fault| panic!("{}", fault.in_pool("it")));
+        let (sender, events) = channel();
+        let listener = Listener::new(move |event| sender.send(event.kind.clone()).unwrap());
+        engine.vitals.open("it", Some(&listener), Slow::default(), Vec::new());
+        drop(listener);
+        engine.flush(0, 8, false, |_| 7);
+        engine.sync().and_then(|()| engine.checkpoint()).unwrap();
+        let file = world.pool.bytes();
+        let words: Vec<_> = file.chunks_exact(8).map(|word| AtomicU64::new(super::sealed::word(word))).collect();
+        let pages = SimPages { words: &words, file, gone: Default::default(), error: Some(error) };
+        for _ in 0..2 {
+            assert_eq!(engine.evict_some(&pages, vec![0], std::time::Duration::ZERO), done);
+        }
+        drop(engine);
+        let told: Vec<_> = events.iter().filter(|kind| kind.name() == "pages_stay").collect();
+        assert_eq!(told, [EventKind::PagesStay { error: io::Error::from(error).to_string() }]);
+    }
 }
 
 /// A log that grows, until the power is lost.
