@@ -129,11 +129,13 @@ impl Mapped {
         unborn: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Fault> {
         let reach = reach.into();
+        let forced = forced().map_err(Fault::io("choose the domain"))?;
         let len = system::len_to_create(len, reach);
         let (file, remains) = file::create(path, len, in_place, birth, unborn)?;
         let map = Mapping::Write.map(file.as_file(), len, reach, false);
         let map = map.map_err(Fault::io("map")).inspect_err(|_| remains.remove(&file))?;
         let mut made = Self::from_parts(named(path), file, map, Mapping::Write);
+        made.domain = forced.unwrap_or(made.detected);
         made.remains = Some(remains);
         Ok(made)
     }
@@ -184,6 +186,7 @@ impl Mapped {
         wanted: Wanted,
     ) -> Result<Self, Fault> {
         let reach = reach.into();
+        let forced = forced().map_err(Fault::io("choose the domain"))?;
         let file = file::open(path, mapping)?;
         let len = system::len_to_map(&file, mapping, reach)?;
         let marker = system::marker(&file, mapping)?;
@@ -195,6 +198,7 @@ impl Mapped {
         };
         let map = mapping.map(file.as_file(), len, reach, journal.is_some()).map_err(Fault::io("map"))?;
         let mut made = Self::from_parts(named(path), file, map, mapping);
+        made.domain = forced.unwrap_or(made.detected);
         if marker.is_some() {
             (made.domain, made.detected) = (Domain::Journal, Domain::Journal);
         }
@@ -266,7 +270,7 @@ impl Mapped {
             system: System::of(&file),
             file,
             name,
-            domain: forced().unwrap_or(detected),
+            domain: detected,
             detected,
             flush: Flush::chosen(),
             mapping,
@@ -614,8 +618,11 @@ impl Medium for Mapped {
 }
 
 /// The domain that [`FORCE_DOMAIN`] names.
-pub(super) fn forced() -> Option<Domain> {
-    Domain::from_name(&std::env::var(FORCE_DOMAIN).ok()?)
+pub(super) fn forced() -> io::Result<Option<Domain>> {
+    let Some(said) = std::env::var_os(FORCE_DOMAIN) else { return Ok(None) };
+    let wrong = || format!("{FORCE_DOMAIN} is '{}', and must be process, power or power-with-caches", said.display());
+    let domain = said.to_str().and_then(Domain::from_name);
+    domain.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))
 }
 
 /// The name of a pool in this file, for messages.

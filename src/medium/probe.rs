@@ -26,7 +26,7 @@ impl Mapped {
         if !found.is_file() && !found.is_dir() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a directory"));
         }
-        let forced = forced().map(Ok);
+        let forced = forced()?.map(Ok);
         let file = match open(path, found.is_dir()) {
             Ok(file) => file.map(|file| DiskFile::new(file, Role::Pool)),
             Err(error) => return forced.unwrap_or(Err(error)),

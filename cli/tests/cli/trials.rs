@@ -20,6 +20,13 @@ fn info_tells_what_survives() {
     }
     let forced = ran(command(["info", path, "--json"]).env("BRISTLECONE_DOMAIN", "power"));
     assert_eq!(forced.json()["domain"], "power");
+    let desk = super::Desk::new();
+    let lines = desk.file("data.tsv", "1\ta\n");
+    let pool = desk.pool();
+    for args in [["info", path, "--json"], ["load", pool.to_str().unwrap(), lines.to_str().unwrap()]] {
+        let wrong = ran(command(args).env("BRISTLECONE_DOMAIN", "powr"));
+        assert!(wrong.fails(2).contains("'powr', and must be process, power or power-with-caches"));
+    }
 }
 
 #[test]
