@@ -83,8 +83,8 @@ pub enum ErrorKind {
         /// Why nothing may be written, and what to do about it.
         why: &'static str,
     },
-    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or what was to be
-    /// read would have needed one. The pool is the other process's: exec, or open pools of one's own.
+    /// A change was asked of a pool that another process opened, from which this one came by `fork`; or a read would
+    /// have had to change it. The pool is the other process's: exec, or open your own pool.
     Forked,
     /// The pool was written by another version of the format. Use a build that knows it; to carry the data over, let
     /// that build print them (`bristlecone dump`), and let this one read them (`bristlecone load`).

@@ -127,7 +127,7 @@ steps! {
         MoveFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
         BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";
-        Link: "The chain before the change, or after it.", "Nothing to repair in nodes of words: what a node does not own any more is empty (N2). Of byte strings: as `ByteForget`.";
+        Link: "The chain before the change, or after it.", "Nothing to repair in nodes of words: what a node does not own any more is empty (N2); some layouts go on with `BitmapClear`, `CountWord` or `VersionedTruncate`. Of byte strings: as `ByteForget`. The open repairs the index.";
         BlockNote: "A block whose note is not what it is.", "Nothing to repair: in use is what the chain reaches.";
     }
     "A persistent index" {

@@ -167,7 +167,7 @@ mod imp {
     atomics! {
         AtomicBool: bool, false, fetch_or;
         AtomicU32: u32, NEVER as u32, fetch_add fetch_sub;
-        AtomicU64: u64, NEVER, fetch_add fetch_sub fetch_and fetch_or;
+        AtomicU64: u64, NEVER, fetch_add fetch_sub fetch_and fetch_max fetch_or;
         AtomicUsize: usize, NEVER as usize, fetch_add fetch_sub;
     }
 

@@ -183,7 +183,7 @@ impl Overwritten {
     }
 }
 
-/// The bytes that the disk of this directory has got, from whomever, where the system counts them.
+/// The bytes that the disk of this directory has got, from any process, where the system counts them.
 #[cfg(target_os = "linux")]
 fn on_disk(directory: &Path) -> Option<u64> {
     use std::os::linux::fs::MetadataExt;

@@ -9,8 +9,9 @@
 //! | merge right into left | prefill left with right's entries, beyond what left owns | `left.next = right.next` |
 //! | redistribute | fill a new right node; prefill left with what moves left | `left.next = new right` |
 //!
-//! Nodes of words have nothing left to do afterwards: by N2, the slots that left no longer owns *are* empty. A leaf of
-//! byte strings empties its own before it is unlocked; a walk does so after a crash (`src/tree/bytes/recover.rs`).
+//! Nodes of words have nothing left to do afterwards: by N2, the slots that left no longer owns *are* empty. (Layouts
+//! that say more than ranges do go on: `BitmapClear`, `CountWord`, `VersionedTruncate`.) A leaf of byte strings empties
+//! its own before it is unlocked; a walk does so after a crash (`src/tree/bytes/recover.rs`).
 
 mod allocation;
 mod count;

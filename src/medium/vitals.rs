@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The most events that an open can find.
 const MOST: usize = 64;
 
-/// From where on something is slow.
+/// How long a sync and a checkpoint may take before they are slow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slow {
     pub(crate) sync: Duration,

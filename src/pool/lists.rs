@@ -264,8 +264,8 @@ impl Drop for TakenList<'_> {
     }
 }
 
-/// As long as a list may be live whose words others could change, there is no way on but to its end. A process that
-/// dies leaves a list that the next open replays.
+/// Ends the process where it cannot go on: while a list may be live and others could change its words. The list that is
+/// left is replayed by the next open.
 struct OrDie;
 
 impl Drop for OrDie {

@@ -57,10 +57,10 @@ pub struct Metrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Faults {
-    /// For which a disk was waited for. In a process that does little else with files, that are pages of pools which
-    /// are not in memory.
+    /// Faults that waited for a disk. In a process that does little else with files, these are pages of pools that are
+    /// not in memory.
     pub major: u64,
-    /// For which none was.
+    /// Faults that did not.
     pub minor: u64,
 }
 

@@ -146,9 +146,9 @@ impl Options {
     /// that is being written to, ask the process that writes: [`Pool::snapshot`], [`Pool::backup`], [`Pool::metrics`].
     ///
     /// After a crash of the machine, a pool without a journal is opened for [checks](Pool::check) only, and opening a
-    /// tree is refused with [`ErrorKind::PowerLoss`]. So it is with a medium other than a file, whose words would be
-    /// stored to: there it is [`ErrorKind::ReadOnly`]. To try out changes that the file does not see, open a [copy in
-    /// memory](Mapping::Copy).
+    /// tree is refused with [`ErrorKind::PowerLoss`]. A medium other than a file is refused with
+    /// [`ErrorKind::ReadOnly`], because opening would store to it. To try out changes that the file does not see, open
+    /// a [copy in memory](Mapping::Copy).
     ///
     /// # Complexity
     ///
@@ -190,9 +190,9 @@ impl Options {
 
     /// How much of the pool's file the system reads when a page is accessed that is not in memory, on Linux. Default:
     /// [`Access::Auto`], by which a file that is longer than half of the memory is read page by page. A file that grows
-    /// beyond that is, from then on.
+    /// beyond that is read page by page from then on.
     ///
-    /// Of a pool that is larger than memory, a get then reads the pages of its leaf and of its record, and the pages
+    /// In a pool that is larger than memory, a get then reads the pages of its leaf and of its record, and the pages
     /// that are used stay in memory. Ranges that have passed several leaves, and opens after a crash, ask ahead for
     /// what they will read. The memory is that of the machine, or less if a control group (version 1 or 2) of the
     /// process, or one of its ancestors, has a limit; it is looked up once in an open pool.
@@ -373,7 +373,8 @@ impl Options {
         self
     }
 
-    /// From where on a sync, and a checkpoint, is slow, which is an [event](Self::on_event). Default: 100 ms, and 1 s.
+    /// How long a sync and a checkpoint may take before they are slow, which is an [event](Self::on_event). Default:
+    /// 100 ms, and 1 s.
     /// Changes that wait for room in the ring are told if they have waited as long as a slow sync together.
     ///
     /// Each kind is told at most once in ten seconds, with how often it has happened since it was told last. All are
@@ -383,7 +384,7 @@ impl Options {
         self
     }
 
-    /// From now on, the pool's events are told, first of what the open has found, which began then.
+    /// Tells the pool's events from now on, first what the open has found. It began at `began`.
     pub(crate) fn watched<M: Medium>(&self, pool: Pool<M>, began: Instant) -> Pool<M> {
         let (state, stat) = (&pool.state, pool.state.medium.journal_stat());
         let mut found = Vec::new();

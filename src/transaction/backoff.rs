@@ -12,7 +12,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Up to so many tries, a thread only spins; up to so many, it yields; after them, it sleeps.
+    /// A thread spins for so many tries, then yields up to [`YIELDS`](Self::YIELDS), then sleeps.
     const SPINS: u32 = 6;
     const YIELDS: u32 = 24;
     const NAP: Duration = Duration::from_micros(50);

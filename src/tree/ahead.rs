@@ -100,7 +100,7 @@ struct AskedAhead {
 }
 
 impl AskedAhead {
-    /// Of what is brought into memory, so many bytes stay there.
+    /// Keeps `most` bytes of what it brings into memory.
     fn keeping(most: u64) -> Self {
         let window = || Window { most: most / 2, ..Window::default() };
         Self { leaves: window(), records: window(), left: 0 }

@@ -141,7 +141,7 @@ fn walk<K: Keys, M: Medium>(
             }
             let range = chain.range_of(here)?;
             if leaves.is_empty() && !K::is_first(range) {
-                report.add(Broken::new(here, "N1: the chain starts with the leaf that owns 0"));
+                report.add(Broken::new(here, "N1: the chain starts with the leaf that owns the least key"));
             }
             let block = pool.access(root.slot).block(here);
             let record = K::low_record(block);

@@ -1,4 +1,5 @@
-//! What a tree does differently with leaves whose keys are words, because only these have several layouts and indexes.
+//! What a tree needs of its leaves; and what it does with leaves whose keys are words, because only these have several
+//! layouts and indexes.
 
 use super::ahead::WalkAhead;
 use super::directory::{Directory, WordDirectory};

@@ -68,7 +68,7 @@ impl Options {
             if self.read_only {
                 return Err(Fault::read_only());
             }
-            // Else a later sync would say of what the disk lacks that it is there.
+            // Otherwise a later sync would succeed although the disk lacks the data.
             Mapped::made_anew_if(path, |head| {
                 Superblock::read(&Dram::from_bytes(head)).is_ok_and(|(superblock, _)| superblock.has_failed())
             })?;

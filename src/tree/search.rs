@@ -61,7 +61,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let ascends = N::Keys::ascends_from(self.leaves.block(at), range, least);
         if side == Side::Left && at == self.head() {
-            return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns 0"));
+            return Err(Broken::new(at + LOW, "N1: the chain starts with the leaf that owns the least key"));
         }
         Ok(Some(side).filter(|_| ascends))
     }
@@ -69,7 +69,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The right neighbour of a node that does not own the key.
     #[inline]
     fn right_of(&self, at: u64) -> Result<u64, Broken> {
-        self.leaves.next(at)?.ok_or_else(|| Broken::new(at, "N1: the chain ends before MAX"))
+        self.leaves.next(at)?.ok_or_else(|| Broken::new(at, "N1: the chain ends before the key"))
     }
 
     /// Reads in the leaf that owns the key. `read` may see a torn state; its result is then discarded.

@@ -97,7 +97,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         loop {
             let next = self.leaves.next(at)?;
             if self.leaves.level(at)? != 0 || (listed.is_empty() && self.leaves.name(at) != 0) {
-                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns 0").into());
+                return Err(Broken::new(at, "N1: the chain starts with the leaf that owns the least key").into());
             }
             listed.push((self.leaves.name(at), at));
             let Some(next) = next else { break };

@@ -43,22 +43,13 @@ const FAILED: u64 = 2;
 const NO_LOG: u64 = 4;
 /// The ring has lost its name, and there is no other one. A close loses nothing, and a kill would.
 const NO_RING: u64 = 8;
-/// Nobody looks whether something was flushed: the next thread that has says so.
+/// No job looks for flushes: the next thread that flushes wakes one.
 const UNWATCHED: u64 = 16;
-/// Up to so many cells a ring grows in which changes have to wait, whatever the length of the pool file; and up to one
-/// for each page of the file, within the second limit. Few in tests, so that rings are full all the time.
+/// The most cells to which a ring grows when changes wait for room: the first number whatever the length of the pool
+/// file, or one for each page of the file, up to the second number. Few in tests, so that rings are full all the time.
 const CELLS: [u64; 2] = if cfg!(test) { [0; 2] } else { [1 << 16, 1 << 18] };
 /// A ring that grows becomes so many times as large.
 const GROWTH: u64 = 16;
-/// A ring that is to take the place of the one that is used, and has no name yet.
-pub(super) enum Larger<R> {
-    No,
-    /// The next leader names it.
-    Waits(R, Seat),
-    /// A leader is about to name it, or another one.
-    Named,
-}
-
 /// There can be no larger ring, so none is wanted.
 const NO_LARGER: u64 = u64::MAX;
 /// How long changes are refused for want of a ring before one of them tries to make one.
@@ -99,7 +90,7 @@ pub(crate) struct Engine<F, R> {
     failure: OnceLock<Failure>,
     /// How many cells the ring should have.
     wanted_cells: AtomicU64,
-    /// A ring of so many.
+    /// The larger ring, if there is one that has no name yet.
     pub(super) larger: Mutex<Larger<R>>,
     /// The ring that the next process may still find, while another one takes its place.
     pub(super) before: Mutex<Option<Arc<Cells<R>>>>,
@@ -244,6 +235,18 @@ impl NoRing {
     fn is_old(&self) -> bool {
         self.since.elapsed() >= AGAIN
     }
+}
+
+/// A ring that is to take the place of the one that is used, and has no name yet.
+pub(super) enum Larger<R> {
+    /// There is none.
+    No,
+    /// The next leader names it.
+    Waits(R, Seat),
+    /// A leader is about to name it, or another one.
+    Named,
+    /// There is none any more: the pool is being closed.
+    Never,
 }
 
 /// What to do about cells that do not count.
@@ -473,11 +476,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // Each cell may be all that names a page which is private.
         let by_budget = (self.private.budget() / PAGE).max(1);
         let wanted = (self.ring.cells() * GROWTH).min(by_length).min(1 << by_budget.ilog2());
-        if wanted > self.ring.cells() && wanted > self.wanted_cells.load(Ordering::Relaxed) {
-            self.wanted_cells.store(wanted, Ordering::Relaxed);
-            if let Some(wakers) = self.wakers.get() {
-                (wakers.checkpoint)();
-            }
+        let is_larger = wanted > self.ring.cells();
+        if is_larger
+            && self.wanted_cells.fetch_max(wanted, Ordering::Relaxed) < wanted
+            && let Some(wakers) = self.wakers.get()
+        {
+            (wakers.checkpoint)();
         }
     }
 
@@ -492,8 +496,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         while cells > self.ring.cells() && cells != NO_LARGER {
             // Made before anybody waits for it, and not beside one that is about to get its name: they have one place.
             let mut larger = self.larger.lock();
+            if matches!(*larger, Larger::Never) {
+                break;
+            }
             if matches!(*larger, Larger::No) {
                 if is_made {
+                    // It was refused; there may be another one when it is wanted again.
+                    self.wanted_cells.store(0, Ordering::Relaxed);
                     break;
                 }
                 let Ok((memory, seat)) = self.ring.memory().another(cells) else {
@@ -504,7 +513,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                 is_made = true;
             }
             drop(larger);
-            let is_done = || matches!(*self.larger.lock(), Larger::No);
+            let is_done = || matches!(*self.larger.lock(), Larger::No | Larger::Never);
             self.lead_until(is_done, || self.ring.next(), Replaces::Ring)?;
         }
         Ok(())
@@ -774,16 +783,19 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Makes the pool file all that the pool is, and says so in its marker. Nothing is flushed any more.
     pub(crate) fn settle(&self) -> io::Result<()> {
         // The next process asks for no ring.
-        self.write_out(Replaces::Not)?;
-        // A leader may be making another one, which is to be removed, too.
+        let written = self.write_out(Replaces::Not);
         let mut lead = self.lead.lock();
         while lead.is_none() {
             lead = self.changed.wait(lead);
         }
+        // While nobody leads: the close may remove the ring, and nobody may take that for a loss.
+        let none = if holds(Rule::NoneAfterClose) { Larger::Never } else { Larger::No };
+        let larger = mem::replace(&mut *self.larger.lock(), none);
         drop(lead);
-        if let Larger::Waits(unnamed, _) = mem::replace(&mut *self.larger.lock(), Larger::No) {
+        if let Larger::Waits(unnamed, _) = larger {
             unnamed.remove();
         }
+        written?;
         self.say_settled().map_err(|fault| self.fail(fault))
     }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How many pages are looked at behind one shut gate.
 const PAGES: usize = 512;
-/// After so long behind a shut gate no further page goes.
+/// The longest time for which pages go behind a shut gate.
 const BEHIND: Duration = Duration::from_micros(200);
 /// How long windows are waited for at first, and at most.
 const PATIENCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];

@@ -48,7 +48,7 @@ pub struct RingInMemory {
 pub enum RingSays {
     /// Nothing at all: all of it is zeros.
     Nothing,
-    /// Of which epoch it is, and whether that began in this boot; `None` if that cannot be told.
+    /// The epoch of the ring, and whether that began in this boot; `None` if that cannot be told.
     Epoch {
         /// The number of the epoch.
         epoch: u64,
@@ -272,8 +272,9 @@ fn nothing_or_other(memory: &SharedFile) -> RingSays {
 }
 
 /// What the name of a ring says: the uuid, and device and inode of the log if there are any. `bristlecone-UUID.ring`,
-/// `.ring.NUMBER`, and `bristlecone-UUID-DEVICE-INODE.ring`.
+/// `.ring.NUMBER`, and `bristlecone-UUID-DEVICE-INODE.ring`. One that has no name yet ends with `.part`.
 fn named(name: &str) -> Option<([u64; 2], Option<[u64; 2]>)> {
+    let name = name.strip_suffix(".part").unwrap_or(name);
     let (name, number) = name.strip_prefix("bristlecone-")?.split_once(".ring")?;
     let hex = |text: &str| {
         let is_hex = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));

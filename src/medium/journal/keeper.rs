@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// After so long without a change, what the ring says of the log is written through.
+/// The time without a change after which what the ring says of the log is written through.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// A ring that fills so often before it is time to sync is too small.

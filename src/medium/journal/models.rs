@@ -596,6 +596,39 @@ fn ring_that_grows_twice(left_out: Option<Rule>) {
     );
 }
 
+/// A close, which removes the ring.
+fn close(world: &World) {
+    world.engine.settle().unwrap();
+    world.memory.lose_name();
+}
+
+fn no_ring_is_left(world: &World) {
+    assert!(world.memory.found().is_none() && !world.engine.is_failed(), "found wrong");
+    assert!(world.memory.2.lock().unwrap().is_none(), "found wrong: a ring without a name");
+}
+
+/// A pool is closed while a larger ring is made.
+#[test]
+fn loom_journal_ring_that_grows_beside_a_close() {
+    model(2, None, 3, |world| world.change(0, 1), [|world| world.widen(4), close], no_ring_is_left);
+}
+
+fn ring_that_is_wanted_after_a_close(left_out: Option<Rule>) {
+    model(2, left_out, 2, close, [|world| world.widen(4)], no_ring_is_left);
+}
+
+#[test]
+fn loom_journal_ring_that_is_wanted_after_a_close() {
+    ring_that_is_wanted_after_a_close(None);
+}
+
+/// Another ring takes the place of the one that the close has removed.
+#[test]
+#[should_panic = "found wrong"]
+fn loom_journal_ring_that_is_replaced_after_a_close_is_found_wrong() {
+    ring_that_is_wanted_after_a_close(Some(Rule::NoneAfterClose));
+}
+
 #[test]
 fn loom_journal_ring_that_grows_twice() {
     ring_that_grows_twice(None);

@@ -21,21 +21,28 @@ impl<F: Disk, R: Memory> Leading<'_, F, R> {
         if replaces == Replaces::Not && holds(Rule::ReplacesAlone) {
             return Ok(());
         }
+        let old = engine.ring.memory();
+        // Then it has no name that the other one could take.
+        let is_lost = old.is_gone();
+        // A larger one that is being made is not waited for, unless it has the place of the one that is needed now.
+        let larger = if is_lost { Some(engine.larger.lock()) } else { engine.larger.try_lock() };
+        let Some(mut larger) = larger else { return Ok(()) };
+        if matches!(*larger, Larger::Never) || !is_lost && matches!(*larger, Larger::No) {
+            return Ok(());
+        }
         // Nobody makes a larger one until this has its name.
         let meanwhile = if holds(Rule::OneReplacement) { Larger::Named } else { Larger::No };
-        let larger = mem::replace(&mut *engine.larger.lock(), meanwhile);
-        let replaced = self.replace_by(larger);
+        let made = mem::replace(&mut *larger, meanwhile);
+        drop(larger);
+        let replaced = self.replace_by(old, is_lost, made);
         if holds(Rule::OneReplacement) {
             *engine.larger.lock() = Larger::No;
         }
         replaced
     }
 
-    fn replace_by(&mut self, larger: Larger<R>) -> Result<(), Fault> {
+    fn replace_by(&mut self, old: Arc<Cells<R>>, is_lost: bool, larger: Larger<R>) -> Result<(), Fault> {
         let (engine, _) = self.parts();
-        let old = engine.ring.memory();
-        // Then it has no name that the other one could take.
-        let is_lost = old.is_gone();
         let Some((memory, seat)) = another(engine, &old, is_lost, larger) else { return Ok(()) };
         let from = engine.ring_bytes();
         let shut = engine.shut_ring();
@@ -75,7 +82,7 @@ fn another<F: Disk, R: Memory>(
     is_lost: bool,
     larger: Larger<R>,
 ) -> Option<(R, Seat)> {
-    // Of a pool that is gone itself nobody expects anything.
+    // A pool whose file is gone needs no ring.
     let is_gone = engine.pool.is_gone();
     if let Larger::Waits(memory, seat) = larger {
         if !is_gone && !is_lost && memory.is_nameable() {

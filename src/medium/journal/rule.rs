@@ -48,6 +48,8 @@ pub(super) enum Rule {
     NewEpochSync,
     /// J17: space is given back only when nothing could fill it again.
     PunchLate,
+    /// J33: once a pool is being closed, nothing takes the place of its ring.
+    NoneAfterClose,
     /// J33: no larger ring is made before one that takes the place of another has its name.
     OneReplacement,
     /// J22: a thread claims a cell before it fills it.

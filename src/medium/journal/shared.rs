@@ -1,7 +1,7 @@
 //! The file of a ring, which is mapped, beside the pool or in memory: how it is found, made, and made again (J19 to
 //! J21, J32, J33).
 
-use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
+use super::beside::{belong_to_those_of, id, is_trusted, user, with_ending};
 use super::disk::{self, Disk};
 use super::head::RingOwner;
 use super::header::Seat;
@@ -112,13 +112,22 @@ impl RingFile {
     pub(super) fn find(home: &Home, seat: Seat, write: bool) -> Result<Option<Self>, Fault> {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
         let Some(file) = existing(&home.place(seat), home.file.as_file(), access)? else { return Ok(None) };
+        let found = Self::of_file(&file, home, seat, write);
+        if !matches!(found, Ok(Some(_))) {
+            unlock(&file);
+        }
+        found
+    }
+
+    /// The ring of a file; `None` if the file is not as long as rings are.
+    fn of_file(file: &DiskFile, home: &Home, seat: Seat, write: bool) -> Result<Option<Self>, Fault> {
         let len = file.metadata().map_err(Fault::io("inspect the ring"))?.len();
         let count = (len / 8) as usize;
         let has_length = CELLS.contains(&cells(count)) && words(cells(count)) as u64 * 8 == len;
         if !(has_length && cells(count).is_power_of_two()) {
             return Ok(None);
         }
-        let shared = SharedFile::new(&file, count, write).map_err(Fault::io("map the ring"))?;
+        let shared = SharedFile::new(file, count, write).map_err(Fault::io("map the ring"))?;
         Ok(Some(Self::from_file(shared, home, seat)))
     }
 
@@ -148,10 +157,11 @@ impl RingFile {
                 made => return made.map_err(space()),
             }
             // A creation was cut; or it is a ring that no log names any more.
-            if let Ok(Some(file)) = existing(&place, home.file.as_file(), OFlags::RDWR)
-                && super::open::is_blank(&file).map_err(Fault::io("read the ring"))?
-            {
-                return Self::make(home, seat, &place, file, words(cells)).map_err(space());
+            if let Ok(Some(file)) = existing(&place, home.file.as_file(), OFlags::RDWR) {
+                if super::open::is_blank(&file).map_err(Fault::io("read the ring"))? {
+                    return Self::make(home, seat, &place, file, words(cells)).map_err(space());
+                }
+                unlock(&file);
             }
             if let Ok(Some(ring)) = Self::find(home, seat, true)
                 && ring.is_own()
@@ -212,8 +222,8 @@ impl RingFile {
     /// Removes what a process has left that was killed while it made a ring that was to have the place of this one, or
     /// before it removed one whose place this one has taken.
     pub(super) fn remove_parts(&self) {
-        for number in 0..NAMES {
-            remove_part(&self.home, &part(&self.home, Seat { number, ..self.seat }));
+        for in_memory in [false, true] {
+            (0..NAMES).for_each(|number| remove_part(&self.home, &part(&self.home, Seat { in_memory, number })));
         }
     }
 
@@ -225,6 +235,17 @@ impl RingFile {
     /// Whether it is one of the pool, of whichever time.
     pub(super) fn is_own(&self) -> bool {
         self.shared.is_of(self.home.uuid)
+    }
+
+    /// Fails if this user may make files beside the ring, but not give another one its name.
+    fn may_be_renamed(&self) -> io::Result<()> {
+        let (place, ring) = (self.place(), self.shared.file.metadata()?);
+        let dir = std::fs::metadata(place.parent().unwrap_or(Path::new("/")))?;
+        let is_sticky = dir.mode() & 0o1000 != 0;
+        if is_sticky && ![0, dir.uid(), ring.uid()].contains(&user()) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(())
     }
 
     /// Whether a path names the file.
@@ -287,6 +308,10 @@ impl Memory for RingFile {
         let number = if self.is_gone() {
             (0..NAMES).find(is_free).ok_or(io::ErrorKind::AlreadyExists)?
         } else {
+            if !self.is_at(&self.place()) {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the ring was moved"));
+            }
+            self.may_be_renamed()?;
             can_exchange(&self.home, self.seat)?;
             self.seat.number
         };
@@ -303,7 +328,13 @@ impl Memory for RingFile {
     fn name(&self, exchanges: bool) -> io::Result<()> {
         let place = self.home.place(self.seat);
         let how = if exchanges { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(CWD, self.part(), CWD, &place, how)?;
+        match rustix::fs::renameat_with(CWD, self.part(), CWD, &place, how) {
+            // Somebody has removed the ring whose name it was to take.
+            Err(rustix::io::Errno::NOENT) if exchanges && self.home.is_here() => {
+                rustix::fs::renameat_with(CWD, self.part(), CWD, &place, RenameFlags::NOREPLACE)?;
+            }
+            done => done?,
+        }
         if self.seat.in_memory {
             return Ok(());
         }
@@ -354,11 +385,16 @@ fn remove_part(home: &Home, part: &Path) {
 
 impl Drop for RingFile {
     fn drop(&mut self) {
-        // As for the lock of the pool's file: children of other threads, between fork and exec, still hold the file.
         if self.process.is_this() {
-            let _ = flock(self.shared.file.as_file(), FlockOperation::Unlock);
+            unlock(&self.shared.file);
         }
     }
+}
+
+/// Unlocks a file. As with the pool's file, to close it is not enough: children of other threads, between fork and
+/// exec, still hold it.
+fn unlock(file: &DiskFile) {
+    let _ = flock(file.as_file(), FlockOperation::Unlock);
 }
 
 /// Writes the holes of a ring that is not needed any more.
