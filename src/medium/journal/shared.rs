@@ -440,6 +440,35 @@ mod tests {
     use super::*;
     use crate::medium::journal::frame::OnDisk;
 
+    /// A ring of a new pool in this directory.
+    fn ring_in(dir: &Path) -> RingFile {
+        let path = dir.join("a.pool");
+        let file = DiskFile::new(File::create(&path).unwrap(), Role::Pool);
+        let home = Home { path, file, uuid: [3, 4] };
+        RingFile::renewed(&home, 1 << 20, false, None).unwrap_or_else(|_| panic!("no ring"))
+    }
+
+    /// A ring that is removed while another one waits for its name.
+    #[test]
+    fn a_name_that_nobody_has_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let ring = ring_in(dir.path());
+        let (other, _) = ring.another(1 << 12).unwrap();
+        std::fs::remove_file(ring.place()).unwrap();
+        other.name(true).unwrap();
+        assert!(other.is_at(&ring.place()) && !other.part().exists());
+    }
+
+    /// Its name may be somebody else's by now.
+    #[test]
+    fn a_ring_that_was_moved_does_not_grow() {
+        let dir = tempfile::tempdir().unwrap();
+        let ring = ring_in(dir.path());
+        std::fs::rename(ring.place(), dir.path().join("elsewhere")).unwrap();
+        assert_eq!(ring.another(1 << 12).map(drop).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
     /// What a process leaves that is killed before a ring has its name is removed, and nothing else.
     #[test]
     fn a_part_is_removed_by_the_next_process() {
