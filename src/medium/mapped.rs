@@ -16,6 +16,8 @@ mod covered;
 mod evictable;
 mod file;
 #[cfg(target_os = "linux")]
+mod mode;
+#[cfg(target_os = "linux")]
 mod pages;
 #[cfg(target_os = "linux")]
 mod places;

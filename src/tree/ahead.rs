@@ -10,11 +10,10 @@
 //! it as cold does not help: where only what is accessed is read, Linux takes all for cold.)
 
 use super::directory::Directory;
-use super::range::Unread;
 use super::{TreeNode, TreeState};
 use crate::index::RUN;
 use crate::medium::{Hint, Medium};
-use crate::node::{Entry, Keys, NEXT};
+use crate::node::{Entry, Interval, Keys, NEXT};
 use crate::pool::record::{Location, locate};
 use crate::pool::segments::{SegmentKind, Segments};
 use std::collections::VecDeque;
@@ -75,7 +74,7 @@ impl Asker {
         &mut self,
         tree: &TreeState<N, M>,
         (at, entries): (u64, &[Entry]),
-        rest: Option<&Unread<N>>,
+        rest: Option<&Interval<N::Keys>>,
         from_left: bool,
     ) {
         if self.walked < SHORT {
@@ -112,7 +111,7 @@ impl AskedAhead {
         &mut self,
         tree: &TreeState<N, M>,
         (at, entries): (u64, &[Entry]),
-        rest: Option<&Unread<N>>,
+        rest: Option<&Interval<N::Keys>>,
         from_left: bool,
     ) {
         if !from_left {

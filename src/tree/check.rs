@@ -1,17 +1,16 @@
 //! Checking a tree: verifies every invariant of docs/design.md, without storing anything.
 
-use super::describe::describe;
 use super::directory::Directory;
-use super::{TreeNode, TreeState, checks};
+use super::{TreeNode, TreeState};
 use crate::chain::{Chain, Links, Nodes};
-use crate::error::{Broken, Fault, Result};
+use crate::error::{Broken, Result};
 use crate::medium::Medium;
 use crate::node::{Checked, IndexKind, Keys};
 use crate::pool::blocks::Blocks;
 use crate::pool::records::Records;
 use crate::pool::roots::Root;
 use crate::pool::segments::SegmentKind;
-use crate::pool::{Pool, PoolState, Report};
+use crate::pool::{PoolState, Report};
 use crate::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -196,68 +195,4 @@ fn walk<K: Keys, M: Medium>(
         return (used, None);
     }
     (used, Some(leaves))
-}
-
-impl<M: Medium> Pool<M> {
-    /// Checks the trees of the pool. It changes nothing.
-    ///
-    /// It knows the default layouts, and [`CircTree`](crate::papers::CircTree),
-    /// [`FastFairBinary`](crate::papers::FastFairBinary), these two with sentinels, and
-    /// [`CrabTree`](crate::papers::CrabTree) with its options. Beside them, it knows every layout of which this process
-    /// has opened a tree, in whatever pool, and those that it has [named](Self::name_layout). Other trees are
-    /// [listed](Report::unchecked), and then the report is not [clean](Report::is_clean).
-    ///
-    /// It also looks at both [copies of the superblock](Report::damaged_twin), of which an open reads only one, and of
-    /// the [header of a journal's log](Report::damaged_log_twin).
-    ///
-    /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash,
-    /// it sees what the crash left, unless a tree has been opened: then it sees what that has repaired, with
-    /// `read_only` in memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root entries can be read.
-    pub fn check(&self) -> Result<Report> {
-        self.state.named(self.check_all())
-    }
-
-    pub(super) fn check_all(&self) -> Result<Report, Fault> {
-        let _walk = self.state.walked.read();
-        let journal = self.state.medium.journal_stat().filter(|_| self.state.is_looked_at());
-        let mut report = Report {
-            damaged_twin: self.state.damaged_twin(),
-            damaged_log_twin: journal.and_then(|stat| stat.recovered.damaged_twin),
-            ..Report::default()
-        };
-        for root in self.state.live_roots()? {
-            self.check_root(root, &mut report);
-        }
-        Ok(report)
-    }
-
-    /// Checks one tree, as [`check`](Self::check) does.
-    ///
-    /// # Errors
-    ///
-    /// [`NoSuchTree`](crate::ErrorKind::NoSuchTree); [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root
-    /// entries can be read.
-    pub fn check_tree(&self, name: &str) -> Result<Report> {
-        let _walk = self.state.walked.read();
-        let mut report = Report::default();
-        let root = self.state.named(self.state.find(name))?;
-        self.check_root(root, &mut report);
-        Ok(report)
-    }
-
-    fn check_root(&self, root: Root, report: &mut Report) {
-        let state = &self.state;
-        let index = IndexKind::from_tag(root.signature(&state.medium).index);
-        match index.and_then(|index| Some((checks::find(state, root, index)?, index))) {
-            Some((check, index)) => {
-                (check.run)(state, root, index, report);
-                report.trees += 1;
-            }
-            None => report.unchecked.push(describe(state, root)),
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! The checks that this program has: what checks a tree is compiled for each layout, so a program has only the checks
-//! of the layouts that it names, beside some that every program has.
+//! Checking pools, and the checks that a program has: what checks a tree is compiled for each layout, so a program has
+//! only the checks of the layouts that it names, beside some that every program has.
 //!
 //! ```text
 //!   every program     the defaults, and the published layouts with linear, circular, sentinel and copied nodes, each
@@ -11,6 +11,8 @@
 
 use super::TreeNode;
 use super::check::check_tree;
+use super::describe::describe;
+use crate::error::{Fault, Result};
 use crate::medium::Medium;
 use crate::node::{IndexKind, Keys};
 use crate::papers::registry::{foreign, layouts};
@@ -23,8 +25,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// The check of trees of one type.
-pub(super) struct Check<M: Medium> {
-    pub(super) run: fn(&Arc<PoolState<M>>, Root, IndexKind, &mut Report),
+struct Check<M: Medium> {
+    run: fn(&Arc<PoolState<M>>, Root, IndexKind, &mut Report),
     /// See [`TreeNode::inner_bytes`].
     inner_bytes: Option<u64>,
 }
@@ -63,7 +65,7 @@ pub(crate) fn name<N: TreeNode, M: Medium>() {
 }
 
 /// The check for a tree; `None` if the program has none.
-pub(super) fn find<M: Medium>(pool: &PoolState<M>, root: Root, index: IndexKind) -> Option<Check<M>> {
+fn find<M: Medium>(pool: &PoolState<M>, root: Root, index: IndexKind) -> Option<Check<M>> {
     let of = root.signature(&pool.medium);
     let fits = |check: &Check<M>| {
         index != IndexKind::Persistent || check.inner_bytes.is_some_and(|bytes| may_have(pool, root, bytes))
@@ -106,6 +108,68 @@ fn check<N: TreeNode, M: Medium>(pool: &Arc<PoolState<M>>, root: Root, index: In
 }
 
 impl<M: Medium> Pool<M> {
+    /// Checks the trees of the pool. It changes nothing.
+    ///
+    /// It knows the default layouts, and [`CircTree`](crate::papers::CircTree),
+    /// [`FastFairBinary`](crate::papers::FastFairBinary), these two with sentinels, and
+    /// [`CrabTree`](crate::papers::CrabTree) with its options. Beside them, it knows every layout of which this process
+    /// has opened a tree, in whatever pool, and those that it has [named](Self::name_layout). Other trees are
+    /// [listed](Report::unchecked), and then the report is not [clean](Report::is_clean).
+    ///
+    /// It also looks at both [copies of the superblock](Report::damaged_twin), of which an open reads only one, and of
+    /// the [header of a journal's log](Report::damaged_log_twin).
+    ///
+    /// It is meant for pools that are open for reading only, or for trees that are not being written to. After a crash,
+    /// it sees what the crash left, unless a tree has been opened: then it sees what that has repaired, with
+    /// `read_only` in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root entries can be read.
+    pub fn check(&self) -> Result<Report> {
+        self.state.named(self.check_all())
+    }
+
+    pub(super) fn check_all(&self) -> Result<Report, Fault> {
+        let _walk = self.state.walked.read();
+        let journal = self.state.medium.journal_stat().filter(|_| self.state.is_looked_at());
+        let mut report = Report {
+            damaged_twin: self.state.damaged_twin(),
+            damaged_log_twin: journal.and_then(|stat| stat.recovered.damaged_twin),
+            ..Report::default()
+        };
+        for root in self.state.live_roots()? {
+            self.check_root(root, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// Checks one tree, as [`check`](Self::check) does.
+    ///
+    /// # Errors
+    ///
+    /// [`NoSuchTree`](crate::ErrorKind::NoSuchTree); [`Corrupt`](crate::ErrorKind::Corrupt) if not even the root
+    /// entries can be read.
+    pub fn check_tree(&self, name: &str) -> Result<Report> {
+        let _walk = self.state.walked.read();
+        let mut report = Report::default();
+        let root = self.state.named(self.state.find(name))?;
+        self.check_root(root, &mut report);
+        Ok(report)
+    }
+
+    fn check_root(&self, root: Root, report: &mut Report) {
+        let state = &self.state;
+        let index = IndexKind::from_tag(root.signature(&state.medium).index);
+        match index.and_then(|index| Some((find(state, root, index)?, index))) {
+            Some((check, index)) => {
+                (check.run)(state, root, index, report);
+                report.trees += 1;
+            }
+            None => report.unchecked.push(describe(state, root)),
+        }
+    }
+
     /// Names a layout of nodes, so that [`check`](Self::check) knows it from now on, in this process, on this medium.
     ///
     /// Opening a tree does the same. So this is for programs that check trees that they never open, and for what looks

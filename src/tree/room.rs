@@ -4,23 +4,13 @@
 use super::range::Unread;
 use super::remove_range::Emptied;
 use super::search::Seen;
-use super::write::Change;
+use super::write::{Change, Wanted};
 use super::{TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, InNode, RefOf, Renew, Space, SplitInPlace, Verb, WordNode};
 use std::ops::ControlFlow;
-
-/// A change for which its leaf has no room.
-pub(super) struct Wanted<'k, N: TreeNode> {
-    pub(super) key: RefOf<'k, N>,
-    /// The slots that it takes.
-    pub(super) takes: usize,
-    /// The place of the key; as an error, where it would go.
-    pub(super) found: Result<usize, usize>,
-    pub(super) change: Change,
-}
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Makes a change for which its leaf has no room. `Break`: the change is durable, and the key had this value.

@@ -1,6 +1,5 @@
 //! Insert, update, remove and compare-and-exchange are one verb: find the owner, decide, and make the change.
 
-use super::room::Wanted;
 use super::{TreeNode, TreeState};
 use crate::chain::Locked;
 use crate::error::Fault;
@@ -24,6 +23,16 @@ impl Change {
     pub(super) fn to(new: Option<u64>) -> Self {
         new.map_or(Self::Remove, Self::Put)
     }
+}
+
+/// A change for which its leaf has no room.
+pub(super) struct Wanted<'k, N: TreeNode> {
+    pub(super) key: RefOf<'k, N>,
+    /// The slots that it takes.
+    pub(super) takes: usize,
+    /// The place of the key; as an error, where it would go.
+    pub(super) found: Result<usize, usize>,
+    pub(super) change: Change,
 }
 
 /// What a key had before a change.

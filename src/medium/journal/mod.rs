@@ -44,6 +44,7 @@ mod memory;
 #[cfg(all(test, bristlecone_loom))]
 mod models;
 mod open;
+mod pages;
 mod private;
 mod replace;
 mod ring;
@@ -67,12 +68,12 @@ pub(crate) use disk::Disk;
 pub(crate) use disk::zero;
 pub use engine::JournalStat;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
-pub(crate) use evict::Pages;
-#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};
 pub(crate) use left::Wanted;
 pub use left::{OldLog, Recovered, Recovery, RingPlace};
 pub(crate) use marker::{MARKER, Marker};
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+pub(crate) use pages::Pages;
 
 use std::time::Duration;
 

@@ -2,12 +2,13 @@
 
 use super::engine::Engine;
 use super::engine::Holes;
-use super::evict::{Eviction, Pages};
+use super::evict::Eviction;
 use super::frame::LogEntry;
 use super::header::Seat;
 use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
 use super::open::{self, Opening};
+use super::pages::Pages;
 use super::rule::{Rule, alone, leave_out};
 use super::sim::{Fate, SimDisk, SimMemory};
 use super::{Journal, closed};

@@ -6,7 +6,7 @@
 //! that is accessed is read. Then the system does not know either what will be read next. What does know asks ahead.
 
 use super::Mapped;
-use super::pages::MapMode;
+use super::mode::MapMode;
 use super::system::page;
 use crate::medium::{Access, Medium, limit};
 use rustix::mm::Advice;

@@ -4,7 +4,8 @@
 use super::advice::Wishes;
 use super::covered::Covered;
 use super::file::{self, LockedFile};
-use super::pages::{self, HUGE_PAGE, MADV_COLLAPSE, MapMode};
+use super::mode::{HUGE_PAGE, MapMode};
+use super::pages::{self, MADV_COLLAPSE};
 use super::{Mapped, Mapping, NewMapping, Reach};
 use crate::error::Fault;
 use crate::medium::disk_file;

@@ -60,7 +60,7 @@ impl Drop for AddressPlace {
 #[cfg(all(test, not(any(bristlecone_loom, miri))))]
 mod tests {
     use super::*;
-    use crate::medium::mapped::pages::HUGE_PAGE;
+    use crate::medium::mapped::mode::HUGE_PAGE;
 
     #[test]
     fn places_are_far_from_each_other() {

@@ -11,7 +11,7 @@
 //!   rest of the folio has space, too.
 
 use super::Mapped;
-use super::pages::HUGE_PAGE;
+use super::mode::HUGE_PAGE;
 use super::system::page;
 use crate::medium::disk_file::has_blocks;
 use crate::medium::journal::Disk;

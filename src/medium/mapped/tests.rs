@@ -1,6 +1,6 @@
 //! Mappings that grow, give space back, and are cut.
 
-use super::pages::HUGE_PAGE;
+use super::mode::HUGE_PAGE;
 use super::*;
 use crate::error::ErrorKind;
 use crate::medium::{LOG, Recovery, disk_file};
