@@ -25,7 +25,7 @@ fn info_tells_what_survives() {
     let pool = desk.pool();
     for args in [["info", path, "--json"], ["load", pool.to_str().unwrap(), lines.to_str().unwrap()]] {
         let wrong = ran(command(args).env("BRISTLECONE_DOMAIN", "powr"));
-        assert!(wrong.fails(2).contains("'powr', and must be process, power or power-with-caches"));
+        assert!(wrong.fails(1).contains("'powr', and must be process, power or power-with-caches"));
     }
 }
 
