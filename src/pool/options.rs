@@ -374,8 +374,8 @@ impl Options {
     }
 
     /// How long a sync and a checkpoint may take before they are slow, which is an [event](Self::on_event). Default:
-    /// 100 ms, and 1 s.
-    /// Changes that wait for room in the ring are told if they have waited as long as a slow sync together.
+    /// 100 ms, and 1 s. Changes that wait for room in the ring are told if they have waited as long as a slow sync
+    /// together.
     ///
     /// Each kind is told at most once in ten seconds, with how often it has happened since it was told last. All are
     /// counted in [`Pool::metrics`].

@@ -63,6 +63,7 @@ impl Form for Words {
         _kind: Kind,
         read: impl FnOnce(Raw<&[u8]>) -> R,
     ) -> Result<Option<R>, Fault> {
+        // Started before the slot is read: the record that the slot points to stays as long as this reader does.
         let reading = tree.reading();
         let Some(word) = tree.get(key) else { return Ok(None) };
         match reading {
