@@ -192,8 +192,8 @@ is_filled() {
     ends "$what: check at last" 0 check "$pool"
 }
 
-# The device has less than it promises, so the file system learns of it when it writes. What was not written is in the system's cache, as
-# if it were, and no later sync tells: so the pool must be refused, and not be closed in order by who opens it next.
+# The device has less than it promises, so the file system learns of it when it writes. The system's cache shows what was never
+# written as if it were, and no later sync tells: so the pool must be refused, and the next process that opens it must not close it in order.
 is_promised() {
     local what="$1, on a device that is full" pool=$disk/a.pool
     lines 1 20000 "$value"

@@ -335,7 +335,7 @@ class Recorder(threading.Thread):
         except Exception as error:  # pylint: disable=broad-except
             self.error = error
         finally:
-            os.close(self.fuse)  # whoever waits for an answer gets an error
+            os.close(self.fuse)  # a process that waits for an answer gets an error
 
     def serve(self):
         buffer = bytearray(MEGABYTE + 8192)

@@ -284,7 +284,7 @@ fn a_pool_that_was_closed_needs_no_log() {
         let pool = open(&path, Journal::OnRequest);
         pool.tree("t").unwrap().insert(round, round).unwrap();
         pool.sync().unwrap();
-        // One that is open does.
+        // A copy of a pool that is open needs its log, and is refused without.
         std::fs::copy(&path, &copied).unwrap();
         let read = || Pool::options().read_only(true).open(&copied).unwrap_err();
         for refused in [read(), Pool::open(&copied).unwrap_err(), Pool::add_journal(&copied).unwrap_err()] {
@@ -1148,7 +1148,7 @@ fn a_backup_remembers_when_its_pool_waits_for_the_disk() {
         let name = format!("{mode:?}");
         let backup = backup(dir.path(), &name, mode, 10);
         assert_eq!(restored(&backup, mode, 10), None);
-        // So does one that is made without writing.
+        // So does a backup of a pool that is open for reading.
         let (again, path) = (dir.path().join("again"), dir.path().join(format!("{name}.pool")));
         Pool::options().read_only(true).open(path).unwrap().backup(&again).unwrap();
         assert_eq!(restored(&again, mode, 10), None);
@@ -1391,13 +1391,13 @@ fn a_pool_that_the_marker_does_not_call_settled_was_not_closed() {
         }
     }
     assert!(std::fs::read(with(&killed, ".log")).unwrap() == new);
-    // What is given up then is said: it was not closed.
+    // A pool that gives up what its log lacks says that it was not closed.
     let options = Pool::options().recovery(Recovery::ShortLog);
     for options in [options.clone().read_only(true), options] {
         let pool = options.open(&killed).unwrap();
         assert!(!pool.stat().was_clean && pool.check().unwrap().is_clean());
     }
-    // Nor is one whose marker was lost, and whose log or ring has more than its file.
+    // A pool is not closed either if its marker was lost, and its log or ring has more than its file.
     let file = std::fs::File::options().write(true).open(&killed).unwrap();
     for synced in [true, false] {
         let pool = open(&path.with_extension(synced.to_string()), Journal::OnRequest);

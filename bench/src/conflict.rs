@@ -1,4 +1,5 @@
-//! Threads whose transactions read and write the same keys, next to the same in stores; how often they are repeated.
+//! Threads whose transactions read and write the same keys, here and in other stores; and how often a transaction is
+//! run again.
 //!
 //! Each transaction reads two counters and adds one to both. So the sum of all counters tells whether one was lost.
 

@@ -208,7 +208,7 @@ fn of_process() -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
 }
 
-/// Both.
+/// The bytes that the disk has counted for everybody, and the system for this process.
 fn written(directory: &Path) -> [Option<u64>; 2] {
     [on_disk(directory), of_process()]
 }

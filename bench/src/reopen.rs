@@ -141,7 +141,7 @@ fn measure(plan: &Plan, contestant: Contestant, path: PathBuf) -> Outcome<Found>
         found.clean.push(clean);
     }
     let inserts = match journal {
-        // And more, minutes.
+        // More would take minutes.
         None | Some(Journal::Each) => BEFORE_THE_KILL,
         Some(_) => BEFORE_THE_KILL.max(plan.n / BEFORE_THE_CUT),
     };

@@ -103,9 +103,9 @@ fn check(args: &Args) -> Result<(Report, bool), Error> {
     Ok((pool.check()?, !pool.stat().power_loss))
 }
 
-/// A copy that was damaged, of which the other one was whole, and that was written anew.
+/// One of two copies of something: it was damaged, and was written anew from the other one.
 struct Mended {
-    /// Of what it is a copy.
+    /// The name of what has two copies.
     of: &'static str,
     at: u64,
 }

@@ -145,7 +145,7 @@ fn watch(args: &Args, every: Duration) -> Outcome<()> {
         if is_refused || found.is_none() || found != shown {
             match show(args) {
                 Ok(()) => {
-                    // Nobody has changed it meanwhile, unless this says so next time.
+                    // If the pool was changed while this was read, the next trace differs from `found`, and tells.
                     (shown, is_refused) = (found, false);
                     told.clear();
                 }

@@ -37,8 +37,8 @@ pub(crate) enum Found {
     More,
 }
 
-/// A row of a figure. What is not named is the only one there is, or, of numbers of keys, the greatest; of waits, that
-/// of the paper.
+/// Picks one row of a figure. A column that is not named has one value only, but for two: the number of keys is then
+/// the greatest, and the wait that of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pick {
     tree: &'static str,

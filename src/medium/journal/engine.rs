@@ -918,7 +918,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         OnDisk { synced: self.ring.synced(), sequence: self.sequence.load(Ordering::Acquire) }
     }
 
-    /// The position up to which the log was synced, if that was not written through in the ring, and nothing was
+    /// The position up to which the log was synced, if the ring on the disk does not say so yet, and nothing was
     /// flushed since.
     pub(crate) fn unvouched(&self) -> Option<u64> {
         let synced = self.ring.synced();
@@ -934,7 +934,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// (J28).
     pub(crate) fn vouch(&self) -> io::Result<()> {
         self.check()?;
-        // Nobody notes more meanwhile, which would be overwritten.
+        // No other thread may note a later position meanwhile: this would overwrite it.
         let noting = self.durable.lock();
         let synced = self.ring.synced();
         let written = head::write_through(&**self.ring.memory());

@@ -1,11 +1,11 @@
 //! Rings in shared memory: whose they are, and how one is removed that nobody needs.
 //!
-//! A process that closes its pool removes its ring. A ring stays if the process was killed, and then the next open
-//! takes it over, or the pool is deleted, and nobody ever will. `/dev/shm` does not tell the one from the other: the
+//! A process that closes its pool removes its ring. A ring stays if the process was killed, and then either the next
+//! open takes it over, or the pool was deleted, and nothing ever will. `/dev/shm` does not tell these two apart: the
 //! name has the pool's uuid, the head says which epoch of its log it belongs to, and neither says where the pool is.
 //! Nor does the boot of the machine: what lies in memory ends with it, so a ring that names another one is a
-//! container's. So a ring is proven to be of no use only if it has nothing: a process was killed when it had made the
-//! file. Whatever else is removed, somebody names it.
+//! container's. So a ring is proven to be of no use only if it is empty: a process was killed when it had just made
+//! the file. Any other ring is removed only when its user names it.
 
 use super::beside::{id, user};
 use super::first;

@@ -47,11 +47,11 @@ impl Period {
     }
 }
 
-/// What the job that syncs knows from the time before.
+/// What the job that syncs remembers of its last run.
 struct Syncs {
     /// When it has synced last.
     last: Instant,
-    /// How often since then it was not the time that had come, but the ring that was filling.
+    /// How often it has synced since then because the ring was filling, and not because it was time.
     fills: u32,
     /// Up to where the log was synced when nothing more had come, and since when.
     quiet: Option<(u64, Instant)>,

@@ -427,7 +427,7 @@ fn loom_journal_sync_that_is_announced_before_it_is_done_is_found_wrong() {
     syncs_at_once(Some(Rule::SyncedLast));
 }
 
-/// Of each thread, what is dropped comes last; and what was synced is there.
+/// A crash drops only the last changes of each thread, and none that was synced.
 fn dropped_come_last(world: &World) {
     let left = world.left();
     for number in 0..3 {

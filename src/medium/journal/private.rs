@@ -7,8 +7,8 @@
 //! ```text
 //! written      named in the log since its last sync
 //! synced       named in the log on the disk, since the last checkpoint began
-//! applying     of which a checkpoint may have put a part into the file
-//! private      any of these, and what was, until the page goes
+//! applying     a checkpoint may have put a part of it into the file
+//! private      in one of these sets now or before, until the page goes
 //! ```
 //!
 //! Only a page that is private and in none of the others, and that no cell of the ring names, is one that the file

@@ -345,7 +345,7 @@ fn reserve_by(
         return Ok(None);
     }
     match allocate(hole, at + len - hole) {
-        // To reserve again what is reserved, xfs wants some space, too, of the disk and of its user's quota.
+        // xfs wants some space of the disk, and of its user's quota, even to reserve what is reserved already.
         Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) && has_blocks(file, &(hole..at + len)) => {}
         result => _ = result?,
     }

@@ -175,7 +175,7 @@ impl FileMap {
         self.count();
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         let start = self.start.wrapping_byte_add(from);
-        // SAFETY: a part of this very mapping, which nobody accesses, as the caller knows.
+        // SAFETY: a part of this very mapping; the caller knows that no thread accesses it.
         if unsafe { mmap_anonymous(start, to - from, ProtFlags::empty(), flags) }.is_err() {
             self.lose(from);
         }
