@@ -27,6 +27,8 @@ pub struct Campaign {
     pub limit: usize,
     /// The seed for sampling.
     pub seed: u64,
+    /// The part of the short histories that is run: with `(k, n)`, the `k`th and every `n`th after it.
+    pub part: (usize, usize),
     /// Stop after this many violations.
     pub violations: usize,
     /// Stop after this time.
@@ -52,6 +54,7 @@ impl Campaign {
             depth: 1,
             limit: 20_000,
             seed: 1,
+            part: (1, 1),
             violations: 1,
             time: Duration::from_secs(3600),
             threads,

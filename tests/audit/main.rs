@@ -448,7 +448,7 @@ fn page() -> String {
 
 #[test]
 fn the_audit_is_that_of_the_code() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/persist-audit.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/persist-audit.md");
     let right = page();
     if std::env::var_os("BRISTLECONE_WRITE").is_some() {
         std::fs::write(path, right).unwrap();

@@ -6,7 +6,7 @@
 //! out.
 //!
 //! All cases take two minutes. An ordinary run takes a part of them, spread evenly; `BRISTLECONE_DAMAGE=N` takes N
-//! cases of each test, `BRISTLECONE_DAMAGE=all` takes all.
+//! cases of each test, `BRISTLECONE_DAMAGE=all` takes all. Which ones these are differs with `BRISTLECONE_DAMAGE_FROM`.
 
 use crate::medium::{Any, holding, words_of, zeroed};
 use bristlecone::medium::{Facts, Layer, Medium};
@@ -652,7 +652,9 @@ fn findings<S: Exercise>(subject: S, faults: impl Fn(&Words, usize, Order) -> Ve
     };
     // With an odd step, the cases include every byte of the words, and both orders.
     let step = if wanted < cases.len() { cases.len().div_ceil(wanted) | 1 } else { 1 };
-    let cases: Arc<Vec<Fault>> = Arc::new(cases.into_iter().step_by(step).collect());
+    let from = std::env::var("BRISTLECONE_DAMAGE_FROM")
+        .map_or(0, |from| from.parse::<usize>().expect("BRISTLECONE_DAMAGE_FROM is a number"));
+    let cases: Arc<Vec<Fault>> = Arc::new(cases.into_iter().skip(from % step).step_by(step).collect());
     let most = loads.load(Ordering::Relaxed) * PATIENT;
     let findings = Arc::new(Mutex::new(Findings::default()));
     let next = Arc::new(AtomicUsize::new(0));

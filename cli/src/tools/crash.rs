@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// All short histories, instead of random ones
     #[arg(long)]
     exhaustive: bool,
+    /// Only the Kth of N parts of the short histories
+    #[arg(long, value_name = "K/N", value_parser = part, default_value = "1/1", requires = "exhaustive")]
+    part: (usize, usize),
     /// Operations of a random history
     #[arg(long, default_value_t = 40)]
     ops: usize,
@@ -68,6 +71,14 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A part, as it is written: `2/4`.
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    numbers
+        .filter(|&(part, of): &(usize, usize)| (1..=of).contains(&part))
+        .ok_or_else(|| "no part: write 1/4 for the first of four".to_owned())
 }
 
 /// Memory models by name.
@@ -121,6 +132,7 @@ fn checked(args: &Args, subject: &Subject) -> Outcome {
     };
     campaign.keys = args.keys.shape();
     campaign.seed = args.seed;
+    campaign.part = args.part;
     campaign.depth = args.depth;
     campaign.whole_pairs = args.whole_pairs;
     let replay: Vec<History> = args.replay.iter().cloned().collect();
@@ -195,6 +207,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "values": values(args),
             "keys": keys(args),
             "model": if args.model == ModelName::Tso { "tso" } else { "weak" },
+            "part": format!("{}/{}", args.part.0, args.part.1),
             "histories": found.histories,
             "crash_points": found.points,
             "states": found.states,
@@ -208,8 +221,9 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
         }))?;
     } else {
         out::text(&format!(
-            "{}: {} in {}",
+            "{}: {}{} in {}",
             what(args),
+            if args.part.1 > 1 { format!("part {} of {}, ", args.part.0, args.part.1) } else { String::new() },
             out::counted(found.histories, "history", "histories"),
             out::time(time)
         ))?;
