@@ -13,7 +13,9 @@ fn assembly(example: &str) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("assembly");
     let emit = ["--emit", "asm", "-C", "codegen-units=1", "-C", "debuginfo=0"];
     let status = Command::new(env!("CARGO"))
-        .args(["rustc", "--quiet", "--release", "--example", example, "--target-dir"])
+        .args(["rustc", "--quiet", "--release", "--example", example])
+        // What other packages compile to is not looked at.
+        .args(["--config", "profile.release.package.'*'.opt-level=0", "--target-dir"])
         .arg(&target)
         .arg("--")
         .args(emit)
