@@ -18,6 +18,8 @@ mod finger;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod foreign;
 mod form;
+#[cfg(all(test, not(bristlecone_loom)))]
+mod image_model;
 mod len;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod many;
