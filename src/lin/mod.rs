@@ -90,7 +90,7 @@ impl Default for Campaign {
             repeat: false,
             rounds: u64::MAX,
             time: Duration::MAX,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(180),
             lanes: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
