@@ -1,5 +1,5 @@
-//! A model of images (`docs/images.md`): random histories of a chain of leaves, an image that is made meanwhile, a crash,
-//! and what an open makes of the image and the log. Nothing here is the crate's: the model came before the code.
+//! A model of images (`docs/images.md`): random histories of a chain of leaves, an image that is made meanwhile, a
+//! crash, and what an open makes of the image and the log. Nothing here is the crate's: the model came before the code.
 
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
