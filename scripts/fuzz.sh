@@ -16,10 +16,8 @@ if cargo +nightly --version >/dev/null 2>&1; then cargo+=(+nightly); else export
 # each takes a tenth of the time.
 export ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=16:detect_stack_use_after_return=0:${ASAN_OPTIONS:-}
 
-# Comparisons are not traced: inputs are verbs and small numbers, and it takes a third of the time. `unoptimised`: compiled in a third of
-# the time, for what runs for seconds.
+# Comparisons are not traced: inputs are verbs and small numbers, and it takes a third of the time.
 build() {
-    [[ ${1:-} != unoptimised ]] || local -x CARGO_PROFILE_RELEASE_OPT_LEVEL=0
     "${cargo[@]}" fuzz build --no-trace-compares --codegen-units 16
 }
 
@@ -54,7 +52,8 @@ run() {
 smoke() {
     local cores i failed=0
     cores=$(getconf _NPROCESSORS_ONLN)
-    build unoptimised
+    # In a third of the time, for what runs for seconds.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 build
     for i in "${!targets[@]}"; do
         [[ $i -lt $cores ]] || wait -n || failed=1
         run "${targets[i]}" 1 "${FUZZ_SECONDS:-60}" &

@@ -195,7 +195,7 @@ impl World {
         {
             let mut image = Image { end: self.log.len(), ..making.image };
             making.retired.into_iter().flatten().for_each(|block| image.in_use.remove(block));
-            if self.left_out == Some(Rule::QuietEnd) { self.image = Some(image) } else { self.made = Some(image) }
+            if self.leaves_out(Rule::QuietEnd) { self.image = Some(image) } else { self.made = Some(image) }
         }
     }
 
@@ -352,7 +352,7 @@ fn open(disk: &Disk, image: &Image, log: &[Step], left_out: Option<Rule>) -> Opt
         }
     }
     let mut index = BTreeMap::new();
-    let mut rest = image.index.iter().copied().peekable();
+    let mut rest = image.index.iter().copied();
     let mut before = None;
     while let Some((low, leaf)) = rest.next() {
         if !changed.contains(&leaf) {

@@ -66,9 +66,7 @@ fn existing(path: &Path, mapping: Mapping) -> Mapped {
 
 fn recovered(path: &Path, mapping: Mapping, recovery: Recovery) -> Mapped {
     let wanted = Wanted { recovery, ..Wanted::default() };
-    // Under a sanitizer, other threads may be given the addresses behind it.
-    let reach = Reach { most: REACH, likely: 0, certain: REACH };
-    Mapped::existing_with(path, mapping, reach, wanted).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))
+    Mapped::existing_with(path, mapping, REACH, wanted).unwrap_or_else(|fault| panic!("{}", fault.in_pool("words")))
 }
 
 fn store(m: &Mapped, at: u64, value: u64) {
