@@ -2,6 +2,7 @@
 
 use super::key_shape::KeyShape;
 use super::omission::Omission;
+use super::part::Part;
 use super::tree_type::Values;
 use crate::medium::{Event, Model, Step};
 use crate::node::IndexKind;
@@ -27,8 +28,8 @@ pub struct Campaign {
     pub limit: usize,
     /// The seed for sampling.
     pub seed: u64,
-    /// The part of the short histories that is run: with `(k, n)`, the `k`th and every `n`th after it.
-    pub part: (usize, usize),
+    /// The part of the short histories that is [run](Self::exhaustive).
+    pub part: Part,
     /// Stop after this many violations.
     pub violations: usize,
     /// Stop after this time.
@@ -54,7 +55,7 @@ impl Campaign {
             depth: 1,
             limit: 20_000,
             seed: 1,
-            part: (1, 1),
+            part: Part::WHOLE,
             violations: 1,
             time: Duration::from_secs(3600),
             threads,

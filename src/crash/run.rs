@@ -20,18 +20,9 @@ impl Campaign {
     }
 
     /// All short histories, or the [part](Campaign::part) of them that is asked for.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such part.
     pub fn exhaustive<N: Checkable>(&self, progress: impl Fn(usize, usize) + Sync) -> Outcome {
-        self.histories::<N>(&self.part_of(self.tree_type::<N>().histories()), progress)
-    }
-
-    fn part_of(&self, histories: Vec<History>) -> Vec<History> {
-        let (part, of) = self.part;
-        assert!((1..=of).contains(&part), "there is no part {part} of {of}");
-        histories.into_iter().skip(part - 1).step_by(of).collect()
+        let histories: Vec<History> = self.part.of(self.tree_type::<N>().histories()).collect();
+        self.histories::<N>(&histories, progress)
     }
 
     /// `count` random histories of `len` operations; the last operation of each is cut. In every third of them, a
@@ -141,25 +132,6 @@ impl Campaign {
 mod tests {
     use super::*;
     use crate::medium::Model;
-    use crate::node::OneLine;
-
-    #[test]
-    fn parts_are_all_short_histories_together() {
-        let all = Campaign::new(Model::Tso).tree_type::<OneLine<7>>().histories();
-        let of_part = |part: (usize, usize)| Campaign { part, ..Campaign::new(Model::Tso) }.part_of(all.clone());
-        let text = |history: &History| history.to_string();
-        let (mut together, mut wanted): (Vec<_>, Vec<_>) =
-            ((1..=4).flat_map(|part| of_part((part, 4))).map(|h| text(&h)).collect(), all.iter().map(text).collect());
-        together.sort();
-        wanted.sort();
-        assert!(together == wanted && of_part((1, 1)).len() == all.len());
-    }
-
-    #[test]
-    #[should_panic = "there is no part 5 of 4"]
-    fn a_part_that_is_not_there_is_an_error() {
-        Campaign { part: (5, 4), ..Campaign::new(Model::Tso) }.part_of(Vec::new());
-    }
 
     #[test]
     fn progress_never_goes_back() {

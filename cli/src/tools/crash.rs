@@ -4,7 +4,7 @@ use crate::out::{self, Outcome};
 use crate::parse::{self, Usage};
 use crate::tools::subjects::{KeysName, Subject, layouts, subjects};
 use crate::tools::told::Told;
-use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Values, Violation};
+use bristlecone::crash::{Campaign, Control, History, Outcome as Found, Part, Values, Violation};
 use bristlecone::medium::Model;
 use bristlecone::{Node, OneLine};
 use clap::ValueEnum;
@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long)]
     exhaustive: bool,
     /// Only the Kth of N parts of the short histories
-    #[arg(long, value_name = "K/N", value_parser = part, default_value = "1/1", requires = "exhaustive")]
-    part: (usize, usize),
+    #[arg(long, value_name = "K/N", default_value_t = Part::WHOLE, requires = "exhaustive")]
+    part: Part,
     /// Operations of a random history
     #[arg(long, default_value_t = 40)]
     ops: usize,
@@ -71,14 +71,6 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// A part, as it is written: `2/4`.
-fn part(text: &str) -> Result<(usize, usize), String> {
-    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    numbers
-        .filter(|&(part, of): &(usize, usize)| (1..=of).contains(&part))
-        .ok_or_else(|| "no part: write 1/4 for the first of four".to_owned())
 }
 
 /// Memory models by name.
@@ -207,7 +199,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
             "values": values(args),
             "keys": keys(args),
             "model": if args.model == ModelName::Tso { "tso" } else { "weak" },
-            "part": format!("{}/{}", args.part.0, args.part.1),
+            "part": args.part.to_string(),
             "histories": found.histories,
             "crash_points": found.points,
             "states": found.states,
@@ -223,7 +215,7 @@ fn report(args: &Args, found: &Found, time: Duration) -> Outcome {
         out::text(&format!(
             "{}: {}{} in {}",
             what(args),
-            if args.part.1 > 1 { format!("part {} of {}, ", args.part.0, args.part.1) } else { String::new() },
+            if args.part == Part::WHOLE { String::new() } else { format!("part {}, ", args.part) },
             out::counted(found.histories, "history", "histories"),
             out::time(time)
         ))?;
