@@ -342,7 +342,10 @@ mod tests {
                         if round.is_multiple_of(64) {
                             yield_now();
                         }
-                        let _nested = windows.open();
+                        // A thread that shares its count may wait at the gate here, with a window open, until the
+                        // other one gives up. So it nests seldom.
+                        let nests = own_or_none() < SHARDS || round.is_multiple_of(50);
+                        let _nested = nests.then(|| windows.open());
                         words[1].store(round, Ordering::Relaxed);
                     }
                 });
@@ -366,7 +369,7 @@ mod tests {
 
     #[test]
     fn nobody_stores_behind_a_shut_gate() {
-        // Of many threads that share counts, one nearly always has a window open.
+        // Of many threads, one that is not running nearly always has a window open.
         for (threads, rounds) in [(1, 200), (3, 100), (SHARDS as u64 + 4, 2)] {
             for by_store in [has_heavy_fence(), false] {
                 let (looks, differences) = differ(by_store, threads, rounds);
