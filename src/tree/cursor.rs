@@ -2,7 +2,7 @@
 //! write there, entry by entry: a step takes the time of a search, whatever was read or written before.
 
 use super::ahead::Asker;
-use super::part::{Item, News, TreePart};
+use super::part::{News, TreePart};
 use super::reads::{Known, before};
 use super::{Form, LeafEntries, TreeNode};
 use crate::entry::raw::Raw;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// The most entries, or removals of a transaction, that are looked up at once.
 const MANY: usize = 32;
+
+/// An entry of a table as a transaction sees it.
+pub(crate) type Item<K> = (<K as Keys>::Owned, Raw);
 
 /// The rest of a range. While it is used, the transaction writes nothing.
 pub(crate) struct Cursor<K: Keys> {

@@ -1,6 +1,7 @@
 //! The tree: one chain of leaves, an index over it, and one verb per file.
 
 mod ahead;
+mod any_part;
 mod batch;
 mod bulk;
 mod bytes;
@@ -56,14 +57,15 @@ mod walk;
 mod write;
 mod writes;
 
-pub(crate) use cursor::{Cursor, CursorStep as ScanStep};
+pub(crate) use any_part::{AnyPart, PartOf};
+pub(crate) use cursor::{Cursor, CursorStep as ScanStep, Item};
 pub(crate) use extend::{Group, in_batches};
 pub use form::{Form, KeyBytes};
 pub(crate) use form::{PartForm, PartSource, Sink};
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;
-pub(crate) use part::{AnyPart, Item, News, PartOf, TreePart};
+pub(crate) use part::{News, TreePart};
 pub use range::{Column, Range};
 pub(crate) use values::check_len;
 pub(crate) use write::{Before, Change};

@@ -7,10 +7,9 @@ use crate::error::ErrorKind;
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::shadow::Version;
-use crate::node::{ByteStrings, Defer, Keys, Words};
+use crate::node::{Defer, Keys};
 use crate::pool::lists::WordChange;
 use crate::pool::records::Reading;
-use crate::tree::cursor::{Cursor, CursorStep};
 use crate::tree::reads::Reads;
 use crate::tree::search::Seen;
 use crate::tree::together::Together;
@@ -18,9 +17,6 @@ use crate::tree::values::WrittenRecord;
 use crate::tree::voids::Voids;
 use crate::tree::writes::Writes;
 use crate::tree::{Before, Change, Form, TreeNode, TreeState};
-
-/// An entry of a table as a transaction sees it.
-pub(crate) type Item<K> = (<K as Keys>::Owned, Raw);
 
 /// What a transaction needs of each of its trees.
 pub trait Part {
@@ -107,18 +103,6 @@ pub trait Part {
     fn wait(&mut self) -> Result<(), Fault>;
 }
 
-/// What a transaction needs of each of its trees whose keys have the form `K`.
-pub trait PartOf<K: Form>: Part {
-    /// The value of a key.
-    fn get(&mut self, key: &K::Key) -> Result<Option<Raw>, Fault>;
-
-    /// Sets the value of a key, or removes it.
-    fn put(&mut self, key: &K::Key, value: Option<Raw<&[u8]>>);
-
-    /// The next entry of a range from the left or from the right, or a part of the way to it.
-    fn step(&mut self, cursor: &mut Cursor<K>, from_left: bool) -> Result<CursorStep<K>, Fault>;
-}
-
 /// What a call has learned of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum News {
@@ -129,28 +113,6 @@ pub enum News {
     Known,
     /// Something else.
     Read,
-}
-
-/// The part of a tree of either form of keys.
-pub enum AnyPart<'t> {
-    Words(Box<dyn PartOf<Words> + 't>),
-    Bytes(Box<dyn PartOf<ByteStrings> + 't>),
-}
-
-impl<'t> AnyPart<'t> {
-    pub(crate) fn part(&self) -> &(dyn Part + 't) {
-        match self {
-            Self::Words(part) => &**part,
-            Self::Bytes(part) => &**part,
-        }
-    }
-
-    pub(crate) fn part_mut(&mut self) -> &mut (dyn Part + 't) {
-        match self {
-            Self::Words(part) => &mut **part,
-            Self::Bytes(part) => &mut **part,
-        }
-    }
 }
 
 /// The part of one tree.
@@ -383,31 +345,5 @@ impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> Part for TreePart<'_, N, M>
     fn wait(&mut self) -> Result<(), Fault> {
         let Some(busy) = self.busy.take() else { return Ok(()) };
         self.together.wait_for(self.writes.all()[busy].key())
-    }
-}
-
-impl<N: TreeNode<Keys: Form, Ops: Defer>, M: Medium> PartOf<N::Keys> for TreePart<'_, N, M> {
-    fn get(&mut self, key: &<N::Keys as Keys>::Key) -> Result<Option<Raw>, Fault> {
-        if let Some(new) = self.writes.get(key) {
-            return Ok(new.as_ref().map(|new| new.lent().owned()));
-        }
-        self.begin();
-        let (word, seen) = self.tree.get_seen(N::Keys::as_ref(key))?;
-        self.reads.note_key(key, word, seen);
-        self.news = News::Read;
-        word.map(|word| self.stored(word)).transpose()
-    }
-
-    fn put(&mut self, key: &<N::Keys as Keys>::Key, value: Option<Raw<&[u8]>>) {
-        let tree = self.tree;
-        if value.is_some() {
-            self.voids.cut(key);
-        }
-        // While memory responds for the leaf, the transaction goes on.
-        self.writes.push(key, value.map(Raw::owned), || tree.request(N::Keys::as_ref(key)));
-    }
-
-    fn step(&mut self, cursor: &mut Cursor<N::Keys>, from_left: bool) -> Result<CursorStep<N::Keys>, Fault> {
-        self.step_from(cursor, from_left)
     }
 }

@@ -10,7 +10,7 @@ use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteStrings, Entry, KeyLen, RecordParts, record_of, reference};
 use crate::pool::access::Access;
 use crate::pool::records::{Reading, Records};
-use crate::tree::part::{AnyPart, PartOf};
+use crate::tree::any_part::{AnyPart, PartOf};
 use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};
 use std::ops::Range;

@@ -10,7 +10,7 @@ mod words;
 
 pub use key_bytes::KeyBytes;
 
-use super::part::{AnyPart, PartOf};
+use super::any_part::{AnyPart, PartOf};
 use super::values::WrittenRecord;
 use super::{TreeNode, TreeState};
 use crate::entry::kind::Kind;

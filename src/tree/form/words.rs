@@ -7,7 +7,7 @@ use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Entry, OneLine, Words};
 use crate::pool::records::{Reading, Records};
-use crate::tree::part::{AnyPart, PartOf};
+use crate::tree::any_part::{AnyPart, PartOf};
 use crate::tree::values::{WrittenRecord, check_len};
 use crate::tree::{TreeNode, TreeState};
 
