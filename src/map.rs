@@ -22,7 +22,7 @@ use crate::medium::{Mapped, Medium};
 use crate::node::{IndexKind, Interval, Keys as _, WordNode};
 use crate::pool::records::Reading;
 use crate::pool::{Compacted, Pool, Report};
-use crate::tree::{Range, Spot, TreeNode, TreeState};
+use crate::tree::{Range, Spot, TreeHandle, TreeNode, TreeState};
 use std::borrow::Borrow;
 use std::borrow::Cow;
 use std::fmt;
@@ -80,13 +80,13 @@ pub type DefaultLeaf<K> = <<K as Key>::Form as Form>::Leaf;
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct Map<K: Key, V: Value, N: LeafFor<K> = DefaultLeaf<K>, M: Medium = Mapped> {
-    state: Arc<TreeState<N, M>>,
+    state: TreeHandle<N, M>,
     types: PhantomData<fn(K) -> V>,
 }
 
 impl<K: Key, V: Value, N: LeafFor<K>, M: Medium> Clone for Map<K, V, N, M> {
     fn clone(&self) -> Self {
-        Self { state: Arc::clone(&self.state), types: PhantomData }
+        Self { state: self.state.clone(), types: PhantomData }
     }
 }
 
@@ -168,7 +168,7 @@ impl<M: Medium> Pool<M> {
     /// As [`tree_with`](Self::tree_with).
     pub fn map_with<K: Key, V: Value, N: LeafFor<K>>(&self, name: &str, index: IndexKind) -> Result<Map<K, V, N, M>> {
         let state = self.state.durably(|| TreeState::open(&self.state, name, index, const { kinds::<K, V>() }))?;
-        Ok(Map { state, types: PhantomData })
+        Ok(Map { state: TreeHandle::new(state), types: PhantomData })
     }
 
     /// Opens a map that is there as what it is stored as, whatever names of their [own](crate::codec::Kind::own) its
@@ -218,7 +218,7 @@ impl<M: Medium> Pool<M> {
         let own = self.state.named(self.state.find(name))?.signature(&self.state.medium).kinds.own;
         let kinds = Kinds { own, ..const { kinds::<K, V>() }.into() };
         let state = self.state.durably(|| TreeState::open_existing(&self.state, name, index, kinds))?;
-        Ok(Map { state, types: PhantomData })
+        Ok(Map { state: TreeHandle::new(state), types: PhantomData })
     }
 }
 

@@ -28,6 +28,6 @@ pub(crate) use persistent::{PersistentIndex, Swept, check as check_persistent};
 pub(crate) use root::{IndexRoot, RootWord};
 pub(crate) use separators::{Lows, Strings};
 pub(crate) use version::{IndexVersion, Moved, again};
-pub(crate) use volatile::{Bottom, GROUP, ImageTop, RUN, ReadNode, built as built_volatile, image_of};
+pub(crate) use volatile::{Bottom, DamagedNode, GROUP, ImageTop, RUN, ReadNode, built as built_volatile, image_of};
 #[cfg(not(all(test, bristlecone_loom)))]
 pub(crate) use volatile::{Named, VolatileIndex};

@@ -1,8 +1,8 @@
 //! The volatile index as the models of trees use it: each access is one step. The [models](super::volatile) of the real
 //! index show that its accesses appear to be one step, so the models of trees need not explore what happens inside it.
 
-use super::separators::Separators;
-use super::volatile::{GROUP, ImageTop, RUN, ReadNode};
+use super::separators::{Lows, Separators, Strings};
+use super::volatile::{DamagedNode, GROUP, ImageTop, RUN, ReadNode};
 use crate::node::Words;
 use crate::sync::version;
 use crate::sync::{AtomicU64, Ordering};
@@ -25,6 +25,12 @@ super::in_memory! { VolatileIndex<S>, S: Separators }
 impl VolatileIndex {
     pub(crate) fn new() -> Self {
         Self::with_separators(Words)
+    }
+}
+
+impl<F: Lows> VolatileIndex<Strings<F>> {
+    pub(crate) fn separator(&self, name: u64) -> Vec<u8> {
+        self.separators.copy(name)
     }
 }
 
@@ -100,6 +106,28 @@ impl<S: Separators> VolatileIndex<S> {
             let at = leaves.iter().position(|&(name, _)| name == low)?;
             Some(leaves.remove(at).1)
         })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.read().0.len()
+    }
+
+    /// Nothing of a model asks for it.
+    pub(crate) fn replaced(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn is_replaced(&self) {}
+
+    pub(crate) fn copy<R>(
+        &self,
+        _from: Option<S::Key<'_>>,
+        _most: usize,
+        f: impl FnMut(u64, u64),
+        _rest: impl FnOnce(u64) -> R,
+    ) -> Result<Option<R>, DamagedNode> {
+        self.for_each(f);
+        Ok(None)
     }
 
     pub(crate) fn learn(&self, pairs: impl ExactSizeIterator<Item = (u64, u64)>) {

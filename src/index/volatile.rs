@@ -34,6 +34,7 @@ mod string_tests;
 mod tests;
 
 use super::root::RootWord;
+use super::separators::{Lows, Strings};
 use super::version::{Moved, again};
 use crate::arch::simd::{self, Compare, LaneSearch};
 use crate::node::Words;
@@ -43,6 +44,7 @@ use edit::{Edit, Gone, IndexWriter};
 pub(crate) use image::{Bottom, ImageTop, ReadNode, image_of};
 pub(crate) use node::{InNodes, RUN};
 use node::{IndexNode, NOT_LOADED, NodeSlots};
+use std::ops::ControlFlow;
 
 /// The number of levels of an index that [learns](VolatileIndex::learn) this many separators, and its bytes.
 pub(crate) fn built<S: InNodes>(separators: usize) -> (u64, u64) {
@@ -62,6 +64,8 @@ pub(crate) struct VolatileIndex<S: InNodes = Words> {
     arena: Arena<S::Node>,
     writer: Mutex<IndexWriter>,
     lost: AtomicBool,
+    /// How often everything in it was replaced, or lost.
+    replaced: AtomicUsize,
 }
 
 impl<S: InNodes> core::fmt::Debug for VolatileIndex<S> {
@@ -79,11 +83,22 @@ impl VolatileIndex {
     }
 }
 
+impl<F: Lows> VolatileIndex<Strings<F>>
+where
+    Strings<F>: InNodes,
+{
+    /// The separator with a name that is in the index.
+    pub(crate) fn separator(&self, name: u64) -> Vec<u8> {
+        self.separators.copy(name)
+    }
+}
+
 impl<S: InNodes> VolatileIndex<S> {
     /// An index without separators.
     pub(crate) fn with_separators(separators: S) -> Self {
         let (root, len, writer) = (RootWord::new(), AtomicUsize::new(0), Mutex::new(IndexWriter::default()));
-        Self { separators, root, len, arena: Arena::new(), writer, lost: AtomicBool::new(false) }
+        let (lost, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { separators, root, len, arena: Arena::new(), writer, lost, replaced }
     }
 
     /// Bytes of memory that it takes, beside itself.
@@ -134,9 +149,20 @@ impl<S: InNodes> VolatileIndex<S> {
         edit.reserve().and_then(|()| change(&mut edit)).unwrap_or_else(|Gone| {
             edit.lose();
             self.len.store(0, Ordering::Relaxed);
+            self.is_replaced();
             self.lost.store(true, Ordering::Release);
             R::default()
         })
+    }
+
+    /// Counts that everything in it was replaced, or as good as that.
+    pub(crate) fn is_replaced(&self) {
+        self.replaced.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often everything in it was replaced, or lost.
+    pub(crate) fn replaced(&self) -> usize {
+        self.replaced.load(Ordering::Relaxed)
     }
 
     /// Whether the tree was forgotten, because it was damaged in the pool or there was no memory: then all leaves must
@@ -150,6 +176,7 @@ impl<S: InNodes> VolatileIndex<S> {
         let mut writer = self.writer.lock();
         let restored = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).restore(top, source);
         self.len.store(if restored { top.len as usize } else { 0 }, Ordering::Relaxed);
+        self.is_replaced();
         restored
     }
 
@@ -215,6 +242,7 @@ impl<S: InNodes> VolatileIndex<S> {
         let learned = Edit::new(&self.separators, &self.arena, &self.root, &mut writer).learn(pairs);
         self.len.store(learned.unwrap_or(0), Ordering::Relaxed);
         self.lost.store(learned.is_none(), Ordering::Release);
+        self.is_replaced();
     }
 
     /// Passes the name of every separator and its leaf to `f`, in order; false if a node that is still in the pool is
@@ -223,28 +251,81 @@ impl<S: InNodes> VolatileIndex<S> {
     /// `f` is called under the writer's lock, so it must not call back, except to read.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u64, u64)) -> bool {
         let writer = self.writer.lock();
-        self.root.get().is_none_or(|root| self.walk(&writer, root.id, root.height, 0, &mut f))
+        let mut all = |low, leaf| {
+            f(low, leaf);
+            ControlFlow::Continue(())
+        };
+        self.root.get().is_none_or(|root| self.walk(&writer, (root.id, root.height, 0), None, &mut all).is_continue())
     }
 
-    fn walk(&self, writer: &IndexWriter, id: Id, height: usize, least: u64, f: &mut impl FnMut(u64, u64)) -> bool {
+    /// Passes up to `most` separators, from the first one on that is not less than `from`, to `f`, in order. Returns
+    /// what `rest` makes of the name of the next one; `None` if there are no more. As an error: a node that is still in
+    /// the pool is damaged.
+    ///
+    /// Both are called under the writer's lock, so they must not call back, except to read.
+    pub(crate) fn copy<R>(
+        &self,
+        from: Option<S::Key<'_>>,
+        most: usize,
+        mut f: impl FnMut(u64, u64),
+        rest: impl FnOnce(u64) -> R,
+    ) -> Result<Option<R>, DamagedNode> {
+        let writer = self.writer.lock();
+        let Some(root) = self.root.get() else { return Ok(None) };
+        let mut left = most;
+        let mut each = |low, leaf| match left.checked_sub(1) {
+            Some(less) => {
+                left = less;
+                f(low, leaf);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(Some(low)),
+        };
+        match self.walk(&writer, (root.id, root.height, 0), from, &mut each) {
+            ControlFlow::Continue(()) => Ok(None),
+            ControlFlow::Break(Some(next)) => Ok(Some(rest(next))),
+            ControlFlow::Break(None) => Err(DamagedNode),
+        }
+    }
+
+    /// Passes the entries below a node, which is at a height and begins with the separator `least`, from the first one
+    /// on that is not less than `from`. Breaks with nothing if a node that is still in the pool is damaged.
+    fn walk(
+        &self,
+        writer: &IndexWriter,
+        (id, height, least): (Id, usize, u64),
+        from: Option<S::Key<'_>>,
+        f: &mut impl FnMut(u64, u64) -> ControlFlow<Option<u64>>,
+    ) -> ControlFlow<Option<u64>> {
         let entries: Vec<(u64, u64)> = if id & NOT_LOADED == 0 {
             let node = self.arena.node(id);
             (0..node.len()).map(|slot| node.entry(slot, least)).collect()
         } else {
             let loaded = writer.source.as_ref().and_then(|source| source(id & !NOT_LOADED, height as u64, false));
-            let Some(entries) = loaded.filter(|entries| entries[0].0 == least) else { return false };
+            let Some(entries) = loaded.filter(|entries| entries[0].0 == least) else { return ControlFlow::Break(None) };
             entries
         };
-        for (low, child) in entries {
+        let is_before = |entry: &(u64, u64), key| self.separators.order_of(entry.0, key);
+        let mut from = from;
+        let first = from.map_or(0, |key| match height {
+            0 => entries.partition_point(|entry| is_before(entry, key).is_lt()),
+            // The separator of slot 0 is where the node begins.
+            _ => entries[1..].partition_point(|entry| is_before(entry, key).is_le()),
+        });
+        for &(low, child) in &entries[first..] {
             if height == 0 {
-                f(low, child);
-            } else if !self.walk(writer, child, height - 1, low, f) {
-                return false;
+                f(low, child)?;
+            } else {
+                self.walk(writer, (child, height - 1, low), from.take(), f)?;
             }
         }
-        true
+        ControlFlow::Continue(())
     }
 }
+
+/// A node of an image that is still in the pool is damaged.
+#[derive(Debug)]
+pub(crate) struct DamagedNode;
 
 /// A leaf that the index named, and how to find out whether it still does.
 pub struct Named<'i, S: InNodes> {

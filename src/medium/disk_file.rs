@@ -40,6 +40,7 @@ pub(crate) enum Role {
     Pool,
     Log,
     Ring,
+    Image,
 }
 
 /// What the system was asked for.
@@ -71,6 +72,11 @@ impl Call {
             (Self::Reserve, Role::Ring) => "reserve space of the ring",
             (Self::Resize, Role::Ring) => "change the length of the ring",
             (Self::Punch, Role::Ring) => "give space of the ring back",
+            (Self::Sync, Role::Image) => "sync the image",
+            (Self::Write, Role::Image) => "write to the image",
+            (Self::Reserve, Role::Image) => "reserve space of the image",
+            (Self::Resize, Role::Image) => "change the length of the image",
+            (Self::Punch, Role::Image) => "give space of the image back",
         }
     }
 

@@ -103,6 +103,12 @@ macro_rules! without_journal {
             Ok(())
         }
 
+        fn take_image(&self) -> Option<$crate::medium::FoundImage> {
+            None
+        }
+
+        fn set_image_maker(&self, _maker: Option<::std::boxed::Box<dyn $crate::medium::ImageMaker>>) {}
+
         fn reserve(&self, at: u64, len: u64) -> ::std::io::Result<()> {
             $crate::medium::end_within(at, len, self.facts().len).map(drop)
         }

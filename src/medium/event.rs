@@ -109,6 +109,11 @@ pub enum EventKind {
         /// The bytes that they can take now.
         to: u64,
     },
+    /// No image of the trees could be made (`NAME.image`): if the process is killed, the next open takes longer.
+    NoImage {
+        /// What the system said.
+        error: String,
+    },
     /// Another ring has taken the place of the one before.
     RingReplaced {
         /// The bytes of the one before.
@@ -167,6 +172,7 @@ impl EventKind {
             Self::Slowed { .. } => "slowed",
             Self::PagesStay { .. } => "pages_stay",
             Self::LogGrew { .. } => "log_grew",
+            Self::NoImage { .. } => "no_image",
             Self::RingReplaced { .. } => "ring_replaced",
             Self::RingLost { .. } => "ring_lost",
             Self::LogLost => "log_lost",
@@ -189,6 +195,7 @@ impl EventKind {
             Self::SlowSync { .. } | Self::SlowCheckpoint { .. } | Self::Waited { .. } => Severity::Warning,
             Self::Slowed { .. } | Self::TwinMended { .. } | Self::RingReplaced { .. } => Severity::Warning,
             Self::SnapshotsExpired { .. } | Self::Missed { .. } | Self::PagesStay { .. } => Severity::Warning,
+            Self::NoImage { .. } => Severity::Warning,
             Self::RingLost { .. } | Self::LogLost | Self::DiskFailed { .. } | Self::Closed { .. } => Severity::Error,
         }
     }
@@ -249,6 +256,9 @@ impl fmt::Display for EventKind {
             }
             Self::PagesStay { error } => write!(f, "pages stay in private memory: {error}"),
             Self::LogGrew { from, to } => write!(f, "the log grew from {from} to {to} bytes"),
+            Self::NoImage { error } => {
+                write!(f, "no image of the trees could be made ({error}): the next open after a kill takes longer")
+            }
             Self::RingReplaced { from, to, was_lost: false } => write!(f, "the ring grew from {from} to {to} bytes"),
             Self::RingReplaced { to, .. } => write!(f, "the ring was removed; there is another one, of {to} bytes"),
             Self::RingLost { error } => write!(

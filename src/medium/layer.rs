@@ -2,7 +2,7 @@
 
 use super::sealed::Sealed;
 use super::vitals::Vitals;
-use super::{Costs, Facts, Hint, Journal, JournalStat, Medium, Step, Window};
+use super::{Costs, Facts, FoundImage, Hint, ImageMaker, Journal, JournalStat, Medium, Step, Window};
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::ops::Range;
@@ -37,6 +37,10 @@ macro_rules! passed_on {
             #[inline]
             fn acknowledge() -> io::Result<()>;
             fn settle() -> io::Result<()>;
+            #[doc(hidden)]
+            fn take_image() -> Option<FoundImage>;
+            #[doc(hidden)]
+            fn set_image_maker(maker: Option<Box<dyn ImageMaker>>) -> ();
             fn journal_stat() -> Option<JournalStat>;
             fn vitals() -> Option<Arc<Vitals>>;
             fn reserve(at: u64, len: u64) -> io::Result<()>;

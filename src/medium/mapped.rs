@@ -33,7 +33,7 @@ mod system;
 #[cfg(all(test, target_os = "linux", not(any(bristlecone_loom, miri))))]
 mod tests;
 
-use super::journal::{self, Attached, Disk, Journal, JournalStat, Marker, OldLog, Wanted};
+use super::journal::{self, Attached, Disk, FoundImage, ImageMaker, Journal, JournalStat, Marker, OldLog, Wanted};
 use super::{Access, Costs, Domain, Facts, Hint, LINE, Medium, Step, Window};
 use crate::arch::{self, Flush};
 #[cfg(doc)]
@@ -501,6 +501,16 @@ impl Medium for Mapped {
 
     fn vitals(&self) -> Option<std::sync::Arc<super::vitals::Vitals>> {
         self.journal.as_ref().map(|journal| journal.vitals())
+    }
+
+    fn take_image(&self) -> Option<FoundImage> {
+        self.journal.as_ref()?.take_image()
+    }
+
+    fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
+        if let Some(journal) = &self.journal {
+            journal.set_image_maker(maker);
+        }
     }
 
     fn settle(&self) -> io::Result<()> {

@@ -41,6 +41,7 @@ pub use dram::Dram;
 #[cfg(all(test, bristlecone_loom))]
 pub(crate) use dram::{without_file, without_journal};
 pub(crate) use herald::Listener;
+pub(crate) use journal::{FoundImage, ImageMaker, Made, NamedLines};
 pub use journal::{Journal, JournalStat, OldLog, Recovered, Recovery, RingPlace};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 #[doc(hidden)]
@@ -285,6 +286,15 @@ pub trait Medium: sealed::Sealed + Send + Sync + 'static {
     /// How its journal is doing, if the medium has one.
     #[doc(hidden)]
     fn vitals(&self) -> Option<Arc<Vitals>>;
+
+    /// What was found of an image of the trees that counts, if the medium has a journal. Once.
+    #[doc(hidden)]
+    fn take_image(&self) -> Option<FoundImage>;
+
+    /// Has images of the trees made by this from now on, or by nobody. Waits for one that is being made: the caller has
+    /// no [window](Self::window) open. Does nothing if the medium has no journal.
+    #[doc(hidden)]
+    fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>);
 
     /// Called once, at an orderly close, after the last store: brings the medium into a state from which it can be
     /// opened without further work.

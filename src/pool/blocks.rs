@@ -25,6 +25,7 @@ use crate::pool::segments::{Grown, SegmentEntry, SegmentKind, Segments};
 use crate::sync::delay::delay;
 use crate::sync::{Mutex, MutexGuard};
 use part::{SegmentBlocks, Unit};
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
 /// A block that was just taken.
@@ -370,6 +371,78 @@ impl Blocks {
         }
         listed.sort_unstable();
         listed == owned
+    }
+
+    /// Appends what is known of the class at a moment when others may take blocks and give them back: its segments, and
+    /// which of their blocks are free. Those that are `unused` count as free.
+    pub(crate) fn image(&self, segments: &Segments, unused: &[u64], words: &mut Vec<u64>) {
+        let mut state = self.state.lock();
+        let mut free: HashMap<u32, Vec<u32>> = HashMap::new();
+        if state.total > 0 {
+            for &at in unused {
+                if let Some((part, block)) = state.find(segments, at) {
+                    free.entry(part.segment).or_default().push(block);
+                }
+            }
+        }
+        words.extend([class_word(self.class), state.parts.len() as u64]);
+        for part in &state.parts {
+            words.extend([u64::from(part.segment), u64::from(part.blocks)]);
+            let first = words.len();
+            words.extend(&part.bits);
+            for &block in free.get(&part.segment).into_iter().flatten() {
+                words[first + block as usize / 64] |= 1 << (block % 64);
+            }
+        }
+    }
+
+    /// Takes over what an [image](Self::image) says of the segments that the class still has. In others nothing is in
+    /// use, nor in what segments have become longer by. Returns false if it cannot be right.
+    #[must_use]
+    pub(crate) fn restore_image(&self, segments: &Segments, words: &mut impl Iterator<Item = u64>) -> bool {
+        let mut known: HashMap<u64, (u32, Vec<u64>)> = HashMap::new();
+        let (true, Some(parts)) = (words.next() == Some(class_word(self.class)), words.next()) else { return false };
+        for _ in 0..parts {
+            let (Some(segment), Some(blocks)) = (words.next(), words.next()) else { return false };
+            if blocks > u64::from(self.blocks_in(segments.size())) {
+                return false;
+            }
+            let len = blocks.div_ceil(64) as usize;
+            let bits: Vec<u64> = words.by_ref().take(len).collect();
+            if bits.len() < len {
+                return false;
+            }
+            known.insert(segment, (blocks as u32, bits));
+        }
+        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
+        let mut state = self.state.lock();
+        *state = Lazy::default();
+        if !owned.is_empty() {
+            self.make(&mut state);
+        }
+        // The first segment is used first.
+        for segment in owned.into_iter().rev() {
+            let mut part = SegmentBlocks::new(segment, false);
+            part.lengthen(self.blocks_in(segments.len(segment)));
+            if let Some((blocks, bits)) = known.get(&u64::from(segment)) {
+                for (i, (own, free)) in (0..).zip(part.bits.iter_mut().zip(bits)) {
+                    // Blocks behind those of the image are new.
+                    let known = blocks.saturating_sub(i * 64);
+                    *own &= free | if known < 64 { !0 << known } else { 0 };
+                }
+                part.free = part.bits.iter().map(|word| word.count_ones()).sum();
+            }
+            state.add(segments, part);
+        }
+        true
+    }
+
+    /// Notes that a block is in use, if it is one of the class. Nobody takes blocks meanwhile.
+    pub(crate) fn note_used(&self, segments: &Segments, at: u64) {
+        let mut state = self.state.lock();
+        if state.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
+            state.free -= 1;
+        }
     }
 
     /// The number of blocks in so many bytes from the start of a segment.

@@ -190,6 +190,11 @@ impl Live {
         Broken::new(self.at, invariant)
     }
 
+    /// The offsets of the words.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().map(|&(at, _)| at)
+    }
+
     /// Finishes what a crash interrupted. The words are durable, and the list is not live any more, when this returns.
     pub(crate) fn replay<M: Medium>(&self, m: &M) {
         // Nobody else is here yet.

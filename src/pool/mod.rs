@@ -8,6 +8,7 @@ mod compacted;
 mod epochs;
 mod extents;
 pub(crate) mod format;
+pub(crate) mod images;
 mod info;
 pub(crate) mod instants;
 pub(crate) mod journal;

@@ -66,6 +66,17 @@ impl Records {
         release_extents(m, segments, self.tree, |at| used.contains(at));
     }
 
+    /// Notes that a record is in use. False if it has segments of its own. Nobody writes records meanwhile.
+    pub(crate) fn note_used(&self, segments: &Segments, at: u64) -> bool {
+        match locate(segments, self.tree, at) {
+            Some(Location::Block(class, _)) => {
+                self.classes[usize::from(class)].note_used(segments, at);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Writes a record that consists of these parts. Flushed, but not fenced. Before a class takes another segment,
     /// this waits for a moment for readers of retired records.
     pub(crate) fn write<M: Medium>(&self, m: &M, segments: &Segments, parts: &[&[u8]]) -> Result<u64, Fault> {

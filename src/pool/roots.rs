@@ -21,6 +21,7 @@ use crate::error::{Broken, ErrorKind, Fault};
 use crate::medium::{Medium, Step};
 use crate::pool::format::{ROOT_BYTES, crc};
 use crate::pool::segments::Segments;
+use std::ops::Range;
 
 const LIVE: u64 = 0x11fe;
 const STATE: u64 = 0;
@@ -94,6 +95,11 @@ impl Root {
     /// The entry with this number, for which there is space.
     pub(crate) fn numbered(segments: &Segments, slot: u16) -> Self {
         Self { at: segments.root(slot), slot }
+    }
+
+    /// The bytes of the entry.
+    pub(crate) fn bytes(&self) -> Range<u64> {
+        self.at..self.at + ROOT_BYTES
     }
 
     fn name_words<M: Medium>(&self, m: &M) -> impl Iterator<Item = u64> {

@@ -5,6 +5,7 @@ use super::Pool;
 use super::any_tree::OpenTree;
 use super::catalog::Catalog;
 use super::format::{PoolGeometry, Superblock};
+use super::images::{Found, Seats};
 use super::instants::Instants;
 use super::lists::{self, Lists, Room};
 use super::progress::Watch;
@@ -15,6 +16,7 @@ use crate::medium::vitals::VitalsOfPool;
 use crate::medium::{Domain, Medium, Step};
 use crate::sync::{Mutex, RwLock};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -31,6 +33,10 @@ pub(crate) struct PoolState<M: Medium> {
     pub(super) was_clean: bool,
     /// The offset of the copy of the superblock that could not be read when the pool was opened.
     pub(super) found_damaged: Option<u64>,
+    /// The trees of which images are made.
+    pub(crate) seats: Arc<Seats>,
+    /// What was found of the image that the last process has made.
+    pub(super) found_image: parking_lot::Mutex<Found>,
     /// Held by a thread that [visits](PoolState::visit_open) the open trees.
     pub(super) visits: Mutex<()>,
     /// Locked for reading by a thread that walks trees without a handle, and for writing by a thread that cuts off what
@@ -72,6 +78,8 @@ impl<M: Medium> PoolState<M> {
             catalog: Catalog::new(),
             was_clean,
             found_damaged,
+            seats: Arc::default(),
+            found_image: parking_lot::Mutex::default(),
             visits: Mutex::new(()),
             walked: RwLock::new(()),
             in_use: AtomicBool::new(false),
@@ -126,6 +134,8 @@ impl<M: Medium> PoolState<M> {
             }
             self.update(Superblock::mark);
         }
+        self.begin_images();
+        self.name_for_images(live_lists.iter().flat_map(lists::Live::offsets));
         // They are not live any more, durably, before anything changes that they would set back.
         live_lists.iter().for_each(|list| list.replay(&self.medium));
         lists::forget(&self.medium);

@@ -233,6 +233,8 @@ impl<M: Medium> PoolState<M> {
         let claim = self.catalog.claim(&mut slots, root.slot, is_new.then_some(name));
         drop(slots);
         if is_new {
+            // It is another tree than the image may have.
+            drop(self.take_tree_image(root.slot));
             if signature.kinds.has_own() && !self.superblock.lock().0.has_own_kinds() {
                 // A build that does not know these names would take the root entry for a damaged one.
                 self.update(Superblock::with_own_kinds);

@@ -43,7 +43,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             let at = segments.start(**head);
             !records.contains(&at) && at != image && !retired.contains(&at)
         };
-        if let Some(&head) = extents.iter().find(lost) {
+        if let Some(&head) = extents.iter().find(lost)
+            && self.spare_records.load(Ordering::Relaxed) == 0
+        {
             report.add(Broken::new(segments.start(head), "an extent that no slot points to"));
         }
         let whole: usize = extents.iter().map(|&head| segments.extent(head).count()).sum();
@@ -56,7 +58,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
 impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// The records that nothing but readers and snapshots can lead to.
-    fn retired(&self) -> Vec<u64> {
+    pub(super) fn retired(&self) -> Vec<u64> {
         let mut retired = self.leaves.records.as_ref().map_or_else(Vec::new, Records::retired);
         retired.extend(self.leaves.frozen.retired());
         retired
@@ -82,7 +84,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         let total: u64 = records.classes().iter().map(Blocks::total).sum();
         let used = used.iter().filter(|at| is_block(at)).count();
-        if report.violations.is_empty() && (free.len() + used) as u64 != total {
+        let spare = self.spare_records.load(Ordering::Relaxed);
+        let known = (free.len() + used) as u64;
+        if report.violations.is_empty() && (known > total || known < total && spare == 0) {
             report.add(Broken::new(self.root.head_at(), "a block of records is neither in use nor free"));
         }
     }

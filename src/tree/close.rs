@@ -98,7 +98,9 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             return false;
         }
         let top = ImageTop { nodes, height, len: separators };
-        let source = self.image(closed.at + head * 8, top);
+        let start = closed.at + head * 8;
+        let pool = Arc::clone(&self.pool);
+        let source = self.image_nodes(top, move |i| pool.medium.load(start + i * 8));
         if !top.fits(u64::from(closed.words) - head) || !self.directory.restore(top, source) {
             return false;
         }
@@ -114,12 +116,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         true
     }
 
-    /// The nodes of an image that starts at `start`.
-    fn image(&self, start: u64, top: ImageTop) -> ReadNode {
+    /// The nodes of an image of the index, whose words `word` reads.
+    pub(super) fn image_nodes(&self, top: ImageTop, word: impl Fn(u64) -> u64 + Send + Sync + 'static) -> ReadNode {
         let links = Links::<N, M>::new(Arc::clone(&self.pool), self.root.slot, SegmentKind::Leaf);
         Box::new(move |number, height, to_search| {
-            let word = |i: u64| links.medium().load(start + i * 8);
-            let entries = top.node((number, height), word, |at| links.accept(at, at).is_ok())?;
+            let entries = top.node((number, height), &word, |at| links.accept(at, at).is_ok())?;
             if to_search && N::Keys::HAS_RECORDS && links.medium().asks_ahead().is_some() {
                 // Names say where the lows are: in the leaves.
                 let lows = entries.iter().filter(|&&(name, _)| links.accept(name, name).is_ok());
@@ -184,6 +185,10 @@ impl<N: TreeNode, M: Medium> Drop for TreeState<N, M> {
             if let Some(records) = &mut self.leaves.records {
                 // Retired records are not free yet.
                 records.give_back_retired(&self.pool.medium, &self.pool.segments);
+            }
+            if self.spare_records.load(Ordering::Relaxed) > 0 && self.find_records().is_err() {
+                // The next open finds what is wrong.
+                return;
             }
             self.release_unused();
             // If there is no record because the pool is full, the next open finds the leaves.

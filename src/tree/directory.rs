@@ -3,11 +3,14 @@
 use super::TreeNode;
 use crate::chain::Links;
 use crate::error::Fault;
-use crate::index::{GROUP, ImageTop, InMemory, PersistentIndex, RUN, ReadNode, Swept, VolatileIndex, image_of};
+use crate::index::{
+    DamagedNode, GROUP, ImageTop, InMemory, PersistentIndex, RUN, ReadNode, Swept, VolatileIndex, image_of,
+};
 use crate::medium::Medium;
 use crate::node::{IndexKind, KeyRange, RangeOf, RefOf, WordNode};
 use crate::papers::{FlatIndex, Heat, Rebuilds};
 use crate::pool::blocks::Blocks;
+use crate::pool::images::IndexCopy;
 use std::io;
 
 /// The index of a tree with leaves of the layout `N`. The tree ensures that only one thread changes it at a time. A
@@ -82,9 +85,29 @@ pub trait Directory<N: TreeNode>: Send + Sync + Sized {
     /// An image of all leaves that an index in memory knows. It has no leaves if the index cannot tell.
     fn image(&self) -> (Vec<u64>, ImageTop);
 
+    /// How many leaves an index in memory knows, and how often it was replaced as a whole. `None`: it makes no images
+    /// while others change it.
+    fn known(&self) -> Option<(u64, usize)> {
+        None
+    }
+
+    /// Copies a part of the index while others change it. Returns true when all of it was copied.
+    fn copy_part(&self, _copy: &mut IndexCopy) -> Result<bool, DamagedNode> {
+        Ok(true)
+    }
+
     /// Takes over the image that an index of the same kind made; `source` provides its nodes. Returns false if the
     /// image turns out to be damaged.
     fn restore(&self, top: ImageTop, source: ReadNode) -> bool;
+
+    /// Takes over leaves, given in order with the head first, of an index in memory. `nodes` makes the nodes of an
+    /// image of such an index. Returns false if there is no memory.
+    fn restore_leaves(&self, leaves: &[(u64, u64)], _nodes: impl FnOnce(ImageTop, Vec<u64>) -> ReadNode) -> bool {
+        self.learn(leaves).is_ok()
+    }
+
+    /// Says that a leaf was withdrawn and is in the chain all the same: an image that is being made may lack it.
+    fn is_unsure(&self) {}
 
     /// Whether nodes are still taken from the image after it was [restored](Self::restore).
     fn keeps_image(&self) -> bool {
@@ -279,6 +302,28 @@ impl<N: WordNode, M: Medium> Directory<N> for WordDirectory<N, M> {
             leaves.clear();
         }
         image_of(leaves)
+    }
+
+    fn known(&self) -> Option<(u64, usize)> {
+        match self {
+            Self::Volatile(separators) => Some((separators.len() as u64, separators.replaced())),
+            Self::Persistent(..) | Self::Flat(_) => None,
+        }
+    }
+
+    fn copy_part(&self, copy: &mut IndexCopy) -> Result<bool, DamagedNode> {
+        let Self::Volatile(separators) = self else { return Ok(true) };
+        let from = copy.from.as_ref().map(|low| u64::from_be_bytes(*low.first_chunk().expect("a low is a word")));
+        let leaves = &mut copy.leaves;
+        let rest = |low: u64| low.to_be_bytes().to_vec();
+        let from = separators.copy(from, IndexCopy::PART, |low, leaf| leaves.push((low, leaf)), rest)?;
+        Ok(copy.goes_on(from))
+    }
+
+    fn is_unsure(&self) {
+        if let Self::Volatile(separators) = self {
+            separators.is_replaced();
+        }
     }
 
     fn restore(&self, top: ImageTop, source: ReadNode) -> bool {

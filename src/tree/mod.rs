@@ -19,6 +19,8 @@ mod finger;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod foreign;
 mod form;
+mod handle;
+mod image;
 #[cfg(all(test, not(bristlecone_loom)))]
 mod image_model;
 mod len;
@@ -62,6 +64,10 @@ pub(crate) use cursor::{Cursor, CursorStep as ScanStep, Item};
 pub(crate) use extend::{Group, in_batches};
 pub use form::{Form, KeyBytes};
 pub(crate) use form::{PartForm, PartSource, Sink};
+#[cfg(all(test, not(any(bristlecone_loom, miri)), target_os = "linux"))]
+pub(crate) use image::by_image;
+#[cfg(all(test, feature = "crash", not(bristlecone_loom)))]
+pub(crate) use image::{ImageRule, leave_out as leave_out_of_images};
 pub(crate) use order::{LeafEntries, Spot};
 pub use owned::IntoRange;
 pub(crate) use owned::Owned;
@@ -83,6 +89,8 @@ use crate::pool::{Pool, PoolState, Report};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use directory::Directory;
 use finger::Fingers;
+use handle::Handles;
+pub(crate) use handle::TreeHandle;
 pub(crate) use node::TreeNode;
 use restructuring::Restructuring;
 use std::fmt;
@@ -133,12 +141,12 @@ use std::time::Duration;
 /// # Ok::<(), bristlecone::Error>(())
 /// ```
 pub struct PTree<N: WordNode = OneLine, M: Medium = Mapped> {
-    pub(crate) state: Arc<TreeState<N, M>>,
+    pub(crate) state: TreeHandle<N, M>,
 }
 
 impl<N: WordNode, M: Medium> Clone for PTree<N, M> {
     fn clone(&self) -> Self {
-        Self { state: Arc::clone(&self.state) }
+        Self { state: self.state.clone() }
     }
 }
 
@@ -172,6 +180,10 @@ pub struct TreeState<N: TreeNode, M: Medium> {
     head: AtomicU64,
     /// The close record from whose image the index takes its nodes; 0 means none.
     image_at: AtomicU64,
+    /// About so many records that nothing points to may count as in use, since the tree was opened by an image; 0: none
+    /// does.
+    spare_records: AtomicU64,
+    handles: Handles,
     /// Held while the index changes or nodes leave a chain. Taken before any leaf is locked.
     restructuring: Restructuring,
     /// Held while the tree is compacted. Taken before all other locks.
@@ -337,7 +349,8 @@ impl<M: Medium> Pool<M> {
     /// ```
     pub fn tree_with<N: WordNode>(&self, name: &str, index: IndexKind) -> Result<PTree<N, M>> {
         let kinds = (crate::entry::kind::U64, crate::entry::kind::U64);
-        Ok(PTree { state: self.state.durably(|| TreeState::open(&self.state, name, index, kinds))? })
+        let state = self.state.durably(|| TreeState::open(&self.state, name, index, kinds))?;
+        Ok(PTree { state: TreeHandle::new(state) })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::ahead::WalkAhead;
 use super::directory::{Directory, WordDirectory};
+use super::image::NamedBlocks;
 use super::walk::Leaves;
 use super::{Form, TreeState};
 use crate::chain::{Links, Locked};
@@ -55,10 +56,17 @@ pub trait TreeNode: Node<Keys: Form> {
     /// Finds the records that the leaves of a tree with records have in use, and frees all others.
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
 
-    /// Touches all leaves, so that all entries are counted, unless the walk has counted them.
-    fn touch_all<M: Medium>(_tree: &TreeState<Self, M>) -> Result<(), Broken> {
-        Ok(())
-    }
+    /// Passes the records that came into leaves where the log has named them to `note`, and does what is to be done
+    /// where a crash has interrupted a change.
+    fn recover_named<M: Medium>(
+        tree: &TreeState<Self, M>,
+        leaves: &Leaves,
+        blocks: &NamedBlocks<'_>,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(), Fault>;
+
+    /// Touches all leaves, so that all entries are counted.
+    fn touch_all<M: Medium>(tree: &TreeState<Self, M>) -> Result<(), Broken>;
 
     /// Checks the index of the leaves with these names and offsets, as far as it lies in the pool. Returns how many
     /// levels it has, and how many bytes of memory.
@@ -133,6 +141,20 @@ impl<N: WordNode> TreeNode for N {
         tree.leaves.count.complete();
         if let Some(records) = &tree.leaves.records {
             records.recover(tree.medium(), segments, &used);
+        }
+        Ok(())
+    }
+
+    fn recover_named<M: Medium>(
+        tree: &TreeState<N, M>,
+        leaves: &Leaves,
+        blocks: &NamedBlocks<'_>,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(), Fault> {
+        for at in leaves.all().filter(|&at| blocks.has_named(at)) {
+            if let Some(leaf) = tree.leaves.lock(at)? {
+                tree.leaves.entries(&leaf).into_iter().for_each(|(_, record)| note(record));
+            }
         }
         Ok(())
     }

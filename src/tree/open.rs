@@ -3,6 +3,7 @@
 use super::describe::mismatch;
 use super::directory::Directory;
 use super::finger::Fingers;
+use super::handle::Handles;
 use super::restructuring::Restructuring;
 use super::{TreeNode, TreeState, checks};
 use crate::chain::Chain;
@@ -99,6 +100,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             born: 0,
             head: AtomicU64::new(0),
             image_at: AtomicU64::new(0),
+            spare_records: AtomicU64::new(0),
+            handles: Handles::default(),
             fingers: Fingers::new(),
             restructuring: Restructuring::new(),
             compacting: Mutex::new(()),
@@ -127,7 +130,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
                     self.walk(head)?;
                 }
             }
-            None => self.walk(head)?,
+            None => {
+                let began = Instant::now();
+                if self.restore_image(head) {
+                    self.is_recovered(began);
+                } else {
+                    self.walk(head)?;
+                }
+            }
         }
         // This is the last step: only a tree that was opened is closed in order.
         self.head.store(head, Ordering::Release);
@@ -163,8 +173,20 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         // Only now does no durable word name a block that is free.
         self.release_unused();
-        let (tree, leaves) = (self.name.lock().clone(), leaves.all().count() as u64);
+        self.is_recovered(began);
+        Ok(())
+    }
+
+    /// Tells that the tree was found again.
+    fn is_recovered(&self, began: Instant) {
+        let (tree, leaves) = (self.name.lock().clone(), self.leaves.in_use());
         self.pool.vitals.tell(EventKind::TreeRecovered { tree, leaves, took: began.elapsed() });
+    }
+
+    /// Finds which records are in use, in a tree that was opened by an image. Nobody changes the tree meanwhile.
+    pub(super) fn find_records(&self) -> Result<(), Fault> {
+        N::recover_records(self, &self.find_leaves(self.head())?)?;
+        self.spare_records.store(0, Ordering::Relaxed);
         Ok(())
     }
 }

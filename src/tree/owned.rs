@@ -4,7 +4,7 @@
 
 use super::ahead::Asker;
 use super::range::Unread;
-use super::{LeafEntries, PTree, Range, Spot, TreeNode, TreeState};
+use super::{LeafEntries, PTree, Range, Spot, TreeHandle, TreeNode, TreeState};
 use crate::error::Fault;
 use crate::medium::Medium;
 use crate::node::{Node, WordNode};
@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::RangeBounds;
-use std::sync::Arc;
 
 /// Makes an item of an entry, or of the damage that ends the interval; `None` if nothing is to be shown for it.
 type MakeItem<N, M, T> = fn(&TreeState<N, M>, Result<SpotOf<'_, N>, Fault>, Option<&Reading<'_, M>>) -> Option<T>;
@@ -21,7 +20,7 @@ type SpotOf<'l, N> = Spot<'l, <N as Node>::Keys>;
 
 /// The items of an interval.
 pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
-    tree: Arc<TreeState<N, M>>,
+    tree: TreeHandle<N, M>,
     /// Keys not yet read from either end; `None` if all were read.
     unread: Option<Unread<N>>,
     /// Items read from the left and not yet returned.
@@ -33,7 +32,7 @@ pub(crate) struct Owned<N: TreeNode, M: Medium, T> {
 }
 
 impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
-    pub(crate) fn new(tree: Arc<TreeState<N, M>>, unread: Option<Unread<N>>, item: MakeItem<N, M, T>) -> Self {
+    pub(crate) fn new(tree: TreeHandle<N, M>, unread: Option<Unread<N>>, item: MakeItem<N, M, T>) -> Self {
         Self { tree, unread, front: VecDeque::new(), back: VecDeque::new(), asker: Asker::default(), item }
     }
 
@@ -43,7 +42,7 @@ impl<N: TreeNode, M: Medium, T> Owned<N, M, T> {
 
     /// Reads the first leaf or the last one.
     fn read(&mut self, unread: Unread<N>, from_left: bool) {
-        let tree = &*self.tree;
+        let tree = &**self.tree;
         // Started before the leaf is read.
         let reading = tree.reading();
         let mut leaf = LeafEntries { asker: std::mem::take(&mut self.asker), ..LeafEntries::default() };

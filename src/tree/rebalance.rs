@@ -144,8 +144,13 @@ impl<N: TreeNode<Ops: SplitInPlace>, M: Medium> TreeState<N, M> {
         // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
         self.directory.withdraw(self.leaves.name(right.at))?;
         delay();
-        let from = left.at;
-        let to_post = self.leaves.join(&mut left, right, 0, in_left)?;
+        let (from, old) = (left.at, right.at);
+        let joined = self.leaves.join(&mut left, right, 0, in_left);
+        if joined.as_ref().map_or(true, |&to_post| to_post == Some(old)) {
+            // Nothing was joined.
+            self.directory.is_unsure();
+        }
+        let to_post = joined?;
         drop(left);
         if let Some(at) = to_post {
             self.post_now(self.leaves.name(at), at, from);

@@ -197,7 +197,7 @@ impl<N: WordNode<Ops: Renew>, M: Medium> TreeState<N, M> {
         {
             // Before it leaves the chain. Crash: the index lags; a search moves right from the left neighbour.
             self.directory.withdraw(low)?;
-            leaves.unlink(left, old)?;
+            leaves.unlink(left, old).inspect_err(|_| self.directory.is_unsure())?;
             return Ok(());
         }
         // An empty leaf adds nothing to its neighbour.

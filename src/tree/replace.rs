@@ -80,6 +80,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
         let fenced = match told.and_then(|told| Ok(repoint()? | told)) {
             Ok(fenced) => fenced,
             Err(fault) => {
+                self.directory.is_unsure();
                 [Some(new), right].into_iter().flatten().for_each(|new| leaves.free(new));
                 return Err((old, fault));
             }

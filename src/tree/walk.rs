@@ -176,6 +176,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Reports how many of the `of` leaves were read for their records. The headers of all blocks were reported before,
     /// if there are many: then a leaf counts for as many blocks as there are for each.
     pub(super) fn tell_of_records(&self, done: u64, of: u64) {
+        self.medium().pause();
         match self.blocks_to_sweep() {
             Some((_, blocks)) => {
                 let blocks = blocks as u64;
@@ -187,7 +188,8 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
 
     /// Reports progress: how many blocks were looked at, and how many there are.
     pub(super) fn tell(&self, done: u64, of: u64) {
-        if let Some(watch) = &self.pool.watch {
+        // At the close of a tree that was opened by an image, nobody waits for an open.
+        if let Some(watch) = self.pool.watch.as_ref().filter(|_| self.spare_records.load(Ordering::Relaxed) == 0) {
             watch.tell(&self.name(), done, of);
         }
     }

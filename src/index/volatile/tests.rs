@@ -375,6 +375,43 @@ fn an_index_is_loaded_as_it_is_used<S: Checked>(empty: fn() -> VolatileIndex<S>)
     }
 }
 
+fn a_copy_in_parts_has_all_that_stays<S: Checked>(empty: fn() -> VolatileIndex<S>) {
+    let mut random = Random(77);
+    for size in [1, 28, 29, 900, 3000] {
+        for is_loaded in [true, false] {
+            let (index, mut model) = built(empty, (0..size).map(|low| low * 5));
+            let index = if is_loaded { index } else { reopened(empty(), &model, |_| false) };
+            let (mut stays, mut copied, mut from) = (model.clone(), Vec::new(), None::<u64>);
+            loop {
+                let most = 1 + random.below(90) as usize;
+                let f = |low, leaf| copied.push((low, leaf));
+                from = match from {
+                    Some(low) => index.separators.with_key(low, |key| index.copy(Some(key), most, f, |next| next)),
+                    None => index.copy(None, most, f, |next| next),
+                }
+                .unwrap();
+                if from.is_none() {
+                    break;
+                }
+                for _ in 0..random.below(30) {
+                    let low = 1 + random.below(size * 5);
+                    if random.one_in(2) {
+                        index.post(low, !low);
+                        model.insert(low, !low);
+                    } else {
+                        assert_eq!(index.withdraw(low), model.remove(&low));
+                    }
+                    stays.remove(&low);
+                }
+            }
+            assert!(copied.is_sorted_by(|(one, _), (other, _)| one < other), "a separator twice");
+            let copied: Model = copied.into_iter().collect();
+            assert!(stays.iter().all(|(low, leaf)| copied.get(low) == Some(leaf)), "of {size}");
+            assert!(copied.iter().all(|(low, leaf)| *leaf == !low || stays.contains_key(low) || *low % 5 == 0));
+        }
+    }
+}
+
 fn a_damaged_image_is_forgotten_when_it_is_found_out<S: Checked>(empty: fn() -> VolatileIndex<S>) {
     let (_, model) = built(empty, (0..2000).map(|low| low * 5));
     for damaged in [0, 1, 40, 71, 72] {
@@ -453,7 +490,7 @@ macro_rules! short_tests {
         tests! {
             does_what_a_map_does, all_keys_are_legal, an_empty_index_takes_the_first_separator_only,
             ascending_inserts_fill_the_nodes, insert_replaces_the_leaf, thinned_out_nodes_merge, check_finds_faults,
-            an_index_is_loaded_as_it_is_used, a_damaged_image_is_forgotten_when_it_is_found_out
+            an_index_is_loaded_as_it_is_used, a_copy_in_parts_has_all_that_stays, a_damaged_image_is_forgotten_when_it_is_found_out
         }
     };
 }

@@ -5,6 +5,8 @@ use super::beside::{belong_to_those_of, in_its_place, with_ending};
 use super::budget::Share;
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
+use super::image_file::ImageFile;
+use super::images::{FoundImage, ImageMaker, ImagePlace, MOST};
 use super::keeper::Keeper;
 use super::left::{OldLog, Recovered, Recovery, RingPlace, Terms, Wanted, reading, survey};
 use super::marker::{Marker, said};
@@ -82,7 +84,13 @@ impl Attached {
         let len = pool.metadata().map_err(Fault::io("inspect"))?.len();
         let was_in_memory = seat.is_some_and(|seat| seat.in_memory);
         let in_memory = wanted.ring.map_or(was_in_memory, |place| place == RingPlace::InMemory);
+        let memory = limit::memory();
+        let share = Share::new(private_memory, memory);
+        let image = ImageFile::new(path, pool, uuid);
+        // Of the budget, a part: lines are noted in eight bytes, and sorted.
+        let lines = usize::try_from(share.limit() / 64).map_or(MOST, |lines| lines.min(MOST));
         let opening = Opening {
+            images: Some((&image, lines)),
             terms: Terms { boot, recovery: wanted.recovery },
             nonce: random(),
             path: home.place(seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
@@ -104,12 +112,14 @@ impl Attached {
         let (engine, recovered) = open::open((pool.clone(), marker), log, left, &opening, renew)
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
         let engine = Arc::new(engine);
-        let memory = limit::memory();
-        engine.private.is_within(Share::new(private_memory, memory));
+        engine.private.is_within(share);
         for file in [&engine.pool, &engine.log] {
             let told = Arc::downgrade(&engine);
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
         }
+        image.clean();
+        engine.keeps_images(Box::new(image));
+        engine.makes_images_as_forced().map_err(Fault::io("choose when images are made"))?;
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
         pool.is_kept_by(memory, keeper.checkpoints());
@@ -192,7 +202,7 @@ impl Attached {
         let ring = seat.map_or(Ok(None), |seat| RingFile::find(&home, seat, false))?;
         let marker = believe((pool, marker), &log, ring.as_ref(), wanted.recovery)?;
         let place = seat.map_or_else(String::new, |seat| home.place(seat).display().to_string());
-        let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place };
+        let opening = Opening { terms: Terms { boot, recovery: wanted.recovery }, nonce: 0, path: place, images: None };
         let damaged_twin = open::damaged_twin(&log).map_err(reading())?;
         let mut found = look((pool, &marker), &log, ring.as_ref(), &opening, store)
             .map_err(|fault| in_its_place(fault, pool.as_file()))?;
@@ -243,14 +253,26 @@ impl Attached {
     /// Applies everything to the pool file. Nothing is flushed any more. A ring beside the pool stays, for the next
     /// process.
     pub(crate) fn settle(&self) -> io::Result<()> {
+        self.engine.set_image_maker(None);
         self.engine.settle()?;
         // A hint: without it, the log is kept where it could be removed.
         let _ = closed::note_closed(&self.engine.log, &self.engine.header.lock());
+        self.engine.remove_image();
         let ring = self.engine.ring.memory();
         if ring.seat.in_memory {
             ring.remove();
         }
         Ok(())
+    }
+
+    /// What was found of the image of the trees that counts. Once.
+    pub(crate) fn take_image(&self) -> Option<FoundImage> {
+        self.engine.take_image()
+    }
+
+    /// Has images made by this from now on, or by nobody.
+    pub(crate) fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
+        self.engine.set_image_maker(maker);
     }
 
     /// Waits with `sync` until the length that the pool file has now is on the disk. From then on, flushes may name
@@ -545,6 +567,7 @@ pub(crate) fn remove_log(path: &Path, uuid: [u64; 2]) {
     if !open::is_log_of(&log, uuid) {
         return;
     }
+    ImageFile::new(path, &home.file, uuid).remove();
     if let Ok(Some(seat)) = open::seat(&log, uuid)
         && let Ok(Some(ring)) = RingFile::find(&home, seat, true)
         && ring.is_own()

@@ -7,6 +7,7 @@ use super::disk::{self, Disk};
 use super::frame::{Body, ENTRY, HEAD, LogEntry, Mark, OnDisk, POSITIONS};
 use super::head;
 use super::header::{self, Header, Region, Seat};
+use super::images::Images;
 use super::left::Recovered;
 use super::log::{self, Frames};
 use super::marker::Marker;
@@ -69,10 +70,12 @@ pub(crate) struct Engine<F, R> {
     /// The pool's length.
     len: AtomicU64,
     pub(super) header: Mutex<Header>,
-    /// The place of the header's `start`: what lies before it is free.
+    /// The place of the header's `start`: what lies before it is in the pool file.
     start: AtomicU64,
+    /// What lies before this place is free: `start`, or where an image of trees begins (J42).
+    oldest: AtomicU64,
     /// Where the part of the log ends that is on the disk.
-    durable: Mutex<Mark>,
+    pub(super) durable: Mutex<Mark>,
     /// What the leader, the thread that writes the log, needs; `None` while a thread leads.
     lead: Mutex<Option<Lead>>,
     /// The leader has come further, or is not leading any more.
@@ -106,6 +109,8 @@ pub(crate) struct Engine<F, R> {
     gate: AtomicU64,
     /// Which threads store to the pool now.
     pub(super) windows: Windows,
+    /// What images of trees need.
+    pub(super) images: Images,
     /// Which pages are private to this process.
     pub(super) private: Private,
     /// The mapping whose private pages can go.
@@ -124,6 +129,7 @@ pub(crate) struct Engine<F, R> {
 pub(super) struct Wakers {
     pub(super) sync: Box<dyn Fn() + Send + Sync>,
     pub(super) checkpoint: Box<dyn Fn() + Send + Sync>,
+    pub(super) image: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What the leader, the thread that writes the log, needs.
@@ -277,6 +283,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         Self {
             len: AtomicU64::new(len),
             start: AtomicU64::new(header.start.at),
+            oldest: AtomicU64::new(header.oldest()),
             durable: Mutex::new(end),
             lead: Mutex::new(Some(Lead { end, region: header.region, header, body: Body::default() })),
             changed: Condvar::new(),
@@ -293,6 +300,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             wakers: OnceLock::new(),
             gate: AtomicU64::new(0),
             windows: Windows::default(),
+            images: Images::default(),
             private: Private::new(end.position),
             pages: OnceLock::new(),
             is_held: Default::default(),
@@ -736,7 +744,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     /// Closes the journal (J13).
-    fn fail(&self, fault: Fault) -> io::Error {
+    pub(super) fn fail(&self, fault: Fault) -> io::Error {
         self.note(&fault);
         // A thread that waits must see it.
         drop(self.lead.lock());
@@ -846,7 +854,6 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         }
         self.private.is_applied();
         self.set_header(|header| (header.start, header.number) = (end, header.number + 1))?;
-        self.start.store(end.at, Ordering::Release);
         self.vitals.checkpointed(began.elapsed());
         self.counts.pool.fetch_add(written, Ordering::Relaxed);
         Ok(Done { region: known.region.len, part: end.at - from.at, written })
@@ -874,7 +881,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// fewer checkpoints are made. If there is no room, the log stays as it is.
     fn want_more(&self, Done { region, part, written }: Done) -> Result<(), Fault> {
         let len = region * 2;
-        if written <= part && len > USUAL
+        if written <= part && len > USUAL && region > self.wanted_for_images()
             || part < region / 4
             || len > MOST
             || header::REGION + len > longest_file()
@@ -908,6 +915,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         header.write(&self.log).map_err(Fault::io("write the log's header"))?;
         self.sync_log()?;
         self.sequence.store(header.sequence, Ordering::Release);
+        self.start.store(header.start.at, Ordering::Release);
+        self.oldest.store(header.oldest(), Ordering::Release);
         let _alone = self.durable.lock();
         self.ring.note(header.salt, self.on_disk());
         Ok(())
@@ -1079,7 +1088,7 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     /// Gives the log the length that is wanted, if what is used of it is in one piece.
     fn grow(engine: &Engine<F, R>, lead: &mut Lead) -> Result<(), Fault> {
         let wanted = engine.wanted.load(Ordering::Acquire);
-        let grown = lead.region.grown(engine.start.load(Ordering::Acquire), lead.end.at, wanted);
+        let grown = lead.region.grown(engine.oldest.load(Ordering::Acquire), lead.end.at, wanted);
         if let Some(region) = grown.filter(|_| wanted > lead.region.len) {
             // Not before it is on the disk: until then, another part of the log may be where frames will be.
             engine.set_header(|header| header.region = region)?;
@@ -1092,14 +1101,17 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
     /// Makes room in the log for the frame that is being made.
     fn make_room(engine: &Engine<F, R>, lead: &Lead) -> Result<(), Fault> {
         let behind = lead.end.at + lead.body.len() as u64;
-        let is_full = || behind - engine.start.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse);
-        while is_full() {
+        let is_full = |from: &AtomicU64| behind - from.load(Ordering::Acquire) > lead.region.len && holds(Rule::Reuse);
+        while is_full(&engine.start) {
             Self::sync_all(engine, lead)?;
             let mut applied = engine.applied.lock();
             // Somebody else may have made room meanwhile.
-            if is_full() {
+            if is_full(&engine.start) {
                 engine.apply(&mut applied, true)?;
             }
+        }
+        if is_full(&engine.oldest) && holds(Rule::ImageKept) {
+            engine.set_header(|header| header.image = None)?;
         }
         Ok(())
     }
@@ -1142,8 +1154,11 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             (wakers.sync)();
         }
         let used = end.at - engine.start.load(Ordering::Relaxed);
-        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region)) {
+        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region) || engine.wants_image(end.at)) {
             (wakers.checkpoint)();
+        }
+        if let Some(wakers) = engine.wakers.get().filter(|_| engine.wants_image(end.at)) {
+            (wakers.image)();
         }
         Ok(())
     }

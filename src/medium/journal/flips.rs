@@ -52,7 +52,7 @@ impl Machine {
     fn open(&self, recovery: Recovery) -> Result<Engine<SimDisk, SimMemory>, String> {
         let marker = Marker::read(&self.pool).unwrap().ok_or("no marker")?;
         let terms = Terms { boot: self.boot, recovery };
-        let opening = Opening { terms, nonce: 4711 + self.boot, path: "a ring".to_owned() };
+        let opening = Opening { terms, nonce: 4711 + self.boot, path: "a ring".to_owned(), images: None };
         let (left, ring) = (Some(self.ring.clone()), self.ring.clone());
         let opened = open::fitting(&self.pool, &self.log, marker).and_then(|marker| {
             open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, |_| {

@@ -7,7 +7,7 @@
 //!
 //! header   | "BRISLOG2" | sequence | uuid | uuid | epoch | from: at, position | start: at, position |
 //!          | base | length of the region | number of the checkpoint | salt | nonce | seat of the ring | boot |
-//!          | what an open must know: 0 | four words for builds to come | CRC-32 |
+//!          | what an open must know: 0 | number of the image | kept: at, position | its end | CRC-32 |
 //! ```
 
 use super::disk::Disk;
@@ -90,6 +90,17 @@ pub(super) struct Epoch {
     pub(super) boot: u64,
 }
 
+/// The image of trees that counts (`docs/images.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ImageOfTrees {
+    /// Chosen at random, and never 0. The image has the same.
+    pub(super) number: u64,
+    /// Everything behind is in the log, as far as it was flushed since the image was begun.
+    pub(super) kept: Mark,
+    /// Everything that was flushed before the image ended lies before this place of the log.
+    pub(super) end: u64,
+}
+
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
@@ -108,6 +119,7 @@ pub(super) struct Header {
     /// Chosen at random for each log. It is part of each frame's checksum: so content of the pool cannot be chosen such
     /// that it looks like a frame.
     pub(super) salt: u64,
+    pub(super) image: Option<ImageOfTrees>,
 }
 
 impl Header {
@@ -125,7 +137,13 @@ impl Header {
             region: Region { base: 0, len },
             number,
             salt,
+            image: None,
         }
+    }
+
+    /// The place before which the log has nothing that anybody reads.
+    pub(super) fn oldest(&self) -> u64 {
+        self.image.map_or(self.start.at, |image| image.kept.at.min(self.start.at))
     }
 
     /// The newer valid twin.
@@ -176,16 +194,19 @@ impl Header {
     }
 
     fn encode(&self) -> [u8; BYTES] {
-        // The rest is for builds to come: what they must know, how the pool waits, and an image of it.
+        // What an open must know is for builds to come.
         let mut words = [0; WORDS];
         words[..COMMON].copy_from_slice(&self.words(MAGIC));
         words[COMMON..][..3].copy_from_slice(&[self.life.nonce, Seat::encode(self.life.seat), self.life.boot]);
+        if let Some(ImageOfTrees { number, kept, end }) = self.image {
+            words[COMMON + 4..][..4].copy_from_slice(&[number, kept.at, kept.position, end]);
+        }
         seal(words)
     }
 
     /// The words that the two forms have in common, as [`of`](Self::of) takes them.
     fn words(&self, magic: u64) -> [u64; COMMON] {
-        let Self { form: _, sequence, uuid, life, from, start, region, number, salt } = *self;
+        let Self { form: _, sequence, uuid, life, from, start, region, number, salt, image: _ } = *self;
         [
             magic,
             sequence,
@@ -208,7 +229,12 @@ impl Header {
         let life = Epoch { epoch: words[4], nonce: words[13], seat: Seat::decode(words[14])?, boot: words[15] };
         // A build that knows more says here what an open must know.
         let is_known = words[16] == 0;
-        Self::from_words(MAGIC, LogForm::Second, &words, life).filter(|_| is_known)
+        let found = Self::from_words(MAGIC, LogForm::Second, &words, life).filter(|_| is_known)?;
+        let kept = Mark { at: words[18], position: words[19] };
+        let image = ImageOfTrees { number: words[17], kept, end: words[20] };
+        let lies_in_log = |at: u64| at < HIGHEST && at.abs_diff(found.start.at) <= found.region.len;
+        let is_one = image.number != 0 && lies_in_log(kept.at) && kept.position < HIGHEST && image.end >= kept.at;
+        Some(Self { image: Some(image).filter(|_| is_one), ..found })
     }
 
     fn decode_first(bytes: &[u8; 112]) -> Option<Self> {
@@ -229,6 +255,7 @@ impl Header {
             region: Region { base: words[9], len: words[10] },
             number: words[11],
             salt: words[12],
+            image: None,
         };
         let sane = [found.from.at, found.from.position, found.start.at, found.start.position, found.number, life.epoch]
             .iter()

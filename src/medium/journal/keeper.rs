@@ -1,11 +1,12 @@
 //! The work in the background for a journal: syncs when they are due, and, out of the way of these, checkpoints, larger
-//! rings, and space of the pool file ahead of need. The threads that do it are the process's (`crew.rs`). Nothing is
-//! done, and nobody looks at the time, while nothing is changed.
+//! rings, space of the pool file ahead of need, and images of trees. The threads that do it are the process's
+//! (`crew.rs`). Nothing is done, and nobody looks at the time, while nothing is changed.
 
 use super::Journal;
 use super::disk::Disk;
 use super::engine::{Engine, Wakers};
 use super::memory::Memory;
+use crate::medium::event::EventKind;
 use crate::medium::limit;
 use crate::sync::crew::Job;
 use parking_lot::Mutex;
@@ -24,6 +25,7 @@ pub(super) struct Keeper {
     period: Arc<Period>,
     syncs: Job,
     checkpoints: Job,
+    images: Job,
 }
 
 /// The time between two syncs, in nanoseconds.
@@ -137,8 +139,24 @@ impl Keeper {
                 return Err(error);
             }
         };
-        engine.is_kept_by(Wakers { sync: Box::new(syncs.waker()), checkpoint: Box::new(checkpoints.waker()) });
-        Ok(Self { period, syncs, checkpoints })
+        let engine_of_image = Arc::clone(engine);
+        let image = move || {
+            if let Err(error) = engine_of_image.make_image() {
+                engine_of_image.vitals.tell(EventKind::NoImage { error: error.to_string() });
+            }
+            None
+        };
+        let images = match Job::new(image) {
+            Ok(job) => job,
+            Err(error) => {
+                syncs.end();
+                checkpoints.end();
+                return Err(error);
+            }
+        };
+        let (sync, checkpoint) = (Box::new(syncs.waker()), Box::new(checkpoints.waker()));
+        engine.is_kept_by(Wakers { sync, checkpoint, image: Box::new(images.waker()) });
+        Ok(Self { period, syncs, checkpoints, images })
     }
 
     /// What has checkpoints made, and space written ahead of need.
@@ -156,5 +174,6 @@ impl Keeper {
     pub(super) fn stop(self) {
         self.syncs.end();
         self.checkpoints.end();
+        self.images.end();
     }
 }

@@ -8,6 +8,8 @@ use super::beside::with_ending;
 use super::closed::is_dead;
 use super::disk::Disk;
 use super::header::{FIRST, Header};
+use super::image_file::ImageFile;
+use super::images::ImagePlace;
 use super::left::OldLog;
 use super::marker::Marker;
 use super::memory::Memory;
@@ -51,6 +53,8 @@ pub(super) fn clear(path: &Path, pool: &DiskFile, log: &DiskFile) -> Result<OldL
         }
         _ => fault,
     })?;
+    // An image is never needed.
+    header(log).iter().for_each(|header| ImageFile::new(path, pool, header.uuid).remove());
     if is_dead(log) {
         ring.iter().for_each(RingFile::remove);
         std::fs::remove_file(&place).map_err(Fault::io("remove the log of a pool that was here before"))?;

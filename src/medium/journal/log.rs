@@ -49,7 +49,7 @@ impl<'f, F: Disk> Frames<'f, F> {
         let Self { file, header, next, frame } = self;
         let (region, size) = (header.region, header.form.head());
         // What is used is at most the region.
-        let left = (header.start.at + region.len).saturating_sub(next.at);
+        let left = (header.oldest() + region.len).saturating_sub(next.at);
         if left < size as u64 {
             return Ok(None);
         }

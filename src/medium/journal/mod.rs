@@ -32,6 +32,9 @@ mod frame;
 mod head;
 mod header;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
+mod image_file;
+mod images;
+#[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod in_memory;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod keeper;
@@ -67,6 +70,7 @@ pub(crate) use disk::Disk;
 #[cfg(target_os = "linux")]
 pub(crate) use disk::zero;
 pub use engine::JournalStat;
+pub(crate) use images::{FoundImage, ImageMaker, Made, NamedLines};
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 pub use in_memory::{KeptRing, RingInMemory, RingSays};
 pub(crate) use left::Wanted;

@@ -1,7 +1,7 @@
 //! Where there are no journals: on systems other than Linux.
 
 use super::engine::JournalStat;
-use super::{Journal, Marker, OldLog, Wanted};
+use super::{FoundImage, ImageMaker, Journal, Marker, OldLog, Wanted};
 use crate::error::{ErrorKind, Fault};
 use crate::medium::Window;
 use crate::medium::disk_file::DiskFile;
@@ -112,6 +112,14 @@ impl Attached {
     }
 
     pub(crate) fn set_mode(&mut self, mode: Journal) {
+        match *self {}
+    }
+
+    pub(crate) fn take_image(&self) -> Option<FoundImage> {
+        match *self {}
+    }
+
+    pub(crate) fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
         match *self {}
     }
 

@@ -6,6 +6,7 @@ use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, damaged, entries};
 use super::head::{self, Belongs, RingOwner, note_failed};
 use super::header::{Epoch, FIRST, Header, REGION, Seat};
+use super::images::{ImagePlace, find};
 use super::left::{Left, Recovered, Terms, reading, survey};
 use super::log::{self, Frames};
 use super::marker::{Marker, said};
@@ -135,12 +136,14 @@ fn goes_with(header: &Header, marker: &Marker, end: u64) -> Result<(), Fault> {
 }
 
 /// What an open needs to know, apart from the files.
-pub(super) struct Opening {
+pub(super) struct Opening<'o> {
     pub(super) terms: Terms,
     /// Tells the epoch that begins from all others: a number at random.
     pub(super) nonce: u64,
     /// What messages call the ring.
     pub(super) path: String,
+    /// Where images are, and how many lines may be noted of what the log has named since.
+    pub(super) images: Option<(&'o dyn ImagePlace, usize)>,
 }
 
 /// Opens the journal of a pool. `left` is the ring that the last process has left, if there is one. `renew` makes of it
@@ -151,7 +154,7 @@ pub(super) fn open<F: Disk, R: Memory>(
     (pool, mut marker): (F, Marker),
     log: F,
     left: Option<R>,
-    opening: &Opening,
+    opening: &Opening<'_>,
     renew: impl FnOnce(Option<R>) -> Result<(R, Seat), Fault>,
 ) -> Result<(Engine<F, R>, Recovered), Fault> {
     let writing = || Fault::io("write to the log");
@@ -188,7 +191,8 @@ pub(super) fn open<F: Disk, R: Memory>(
     };
     // A pool that was closed in order asks for no ring until its marker is taken back, and then for the one that the
     // header names.
-    let is_last = marker.settled && holds(Rule::RingBeforeMarker);
+    let was_settled = marker.settled;
+    let is_last = was_settled && holds(Rule::RingBeforeMarker);
     if holds(Rule::Unsettled) {
         // From now on the log has what the pool file lacks. Whatever the marker shows: it may not be what the disk has.
         marker.settled = false;
@@ -208,10 +212,16 @@ pub(super) fn open<F: Disk, R: Memory>(
     })?;
     // Not before the sync (J12).
     old.apply(&mut old.applied.lock(), false)?;
+    // A pool that was closed in order has close records, and what was named before counts for nothing.
+    // Nor does an image count of what the log has lost.
+    let image = found.image.filter(|image| !was_settled && (image.end <= end.at || !holds(Rule::ImageEnd)));
+    let found_image = image.zip(opening.images).and_then(|(image, of)| find((&old.log, &found, end), image, of, len));
+    old.header.lock().image = image.filter(|_| found_image.is_some());
     let engine = old.renew(end, life, |ring| match seat {
         Some(seat) => Ok((ring, seat)),
         None => renewed(Some(ring)),
     })?;
+    engine.has_found(found_image);
     if is_last {
         take_back(&engine.pool, &engine.ring.memory())?;
     }
@@ -285,7 +295,7 @@ pub(super) fn look<F: Disk, R: Memory>(
     (pool, marker): (&F, &Marker),
     log: &F,
     ring: Option<&R>,
-    opening: &Opening,
+    opening: &Opening<'_>,
     mut store: impl FnMut(u64, u64),
 ) -> Result<JournalStat, Fault> {
     let found = header(log, marker.uuid)?;

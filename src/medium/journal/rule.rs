@@ -92,6 +92,12 @@ pub(super) enum Rule {
     NamedInRing,
     /// J36: after a failure no page goes.
     EvictedAfterFailure,
+    /// An image counts only when the log has what was stored before it ends.
+    ImageAfterLog,
+    /// An image does not count if the log ends before it.
+    ImageEnd,
+    /// J42: the place of what was named since an image was begun is not used again.
+    ImageKept,
     /// What a close notes in the log names the header that the log has then.
     NamedHeader,
 }

@@ -110,6 +110,27 @@ impl SimFile {
     }
 }
 
+impl super::images::ImagePlace for SimDisk {
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let part = Self::new(&self.fate, 0);
+        part.write(0, bytes)?;
+        part.sync()?;
+        moment();
+        self.becomes(&part);
+        moment();
+        Ok(())
+    }
+
+    fn read(&self, len: &dyn Fn(&[u8]) -> Option<u64>) -> io::Result<Option<Vec<u8>>> {
+        let bytes = self.bytes();
+        Ok(len(&bytes).filter(|&len| len == bytes.len() as u64).map(|_| bytes))
+    }
+
+    fn remove(&self) {
+        self.becomes(&Self::new(&self.fate, 0));
+    }
+}
+
 impl Fate {
     /// Nothing is ever cut.
     pub(super) fn endless() -> Self {
@@ -140,7 +161,6 @@ impl SimDisk {
     }
 
     /// Another file takes its place.
-    #[cfg(feature = "crash")]
     pub(super) fn becomes(&self, other: &Self) {
         let other = other.file.lock().clone();
         *self.file.lock() = other;

@@ -5,6 +5,7 @@ use super::engine::Holes;
 use super::evict::Eviction;
 use super::frame::LogEntry;
 use super::header::Seat;
+use super::images::{FoundImage, ImageMaker, MOST, Made};
 use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
 use super::open::{self, Opening};
@@ -36,6 +37,11 @@ struct World {
     pool: SimDisk,
     log: SimDisk,
     ring: SimMemory,
+    image: SimDisk,
+    /// The words of the pool when each image was begun. An image has its number here.
+    begun: Vec<Vec<u64>>,
+    /// How many images were found.
+    images: u64,
     /// Whether the ring lies in memory, and ends with the boot.
     in_memory: bool,
     boot: u64,
@@ -81,6 +87,9 @@ impl World {
         let mut ring = SimMemory::new(CELLS);
         ring.obeys(&fate);
         Self {
+            image: SimDisk::new(&fate, 0),
+            begun: Vec::new(),
+            images: 0,
             fate,
             pool,
             log,
@@ -135,8 +144,13 @@ impl World {
         marker: Marker,
         recovery: Recovery,
     ) -> Result<(Engine<SimDisk, SimMemory>, Recovered), crate::error::Fault> {
-        let nonce = self.random.next();
-        let opening = Opening { terms: Terms { boot: self.boot, recovery }, nonce, path: "a ring".to_owned() };
+        let (nonce, image) = (self.random.next(), self.image.clone());
+        let opening = Opening {
+            terms: Terms { boot: self.boot, recovery },
+            nonce,
+            path: "a ring".to_owned(),
+            images: Some((&image, MOST)),
+        };
         let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
         let is_there = super::head::RingOwner::read(super::memory::Memory::words(&ring)).is_some() || !self.in_memory;
         let left = (is_there && !self.is_lost).then(|| ring.clone());
@@ -162,6 +176,7 @@ impl World {
     fn lose_power(&mut self) {
         self.pool.lose_power(&mut self.random);
         self.log.lose_power(&mut self.random);
+        self.image.lose_power(&mut self.random);
         self.ring = if self.in_memory { SimMemory::new(CELLS) } else { self.ring.after_power_loss(&mut self.random) };
         self.boot += 1;
         (self.has_gap, self.is_taken_out) = (false, false);
@@ -172,6 +187,7 @@ impl World {
     fn take_out(&mut self) {
         self.pool.lose_power(&mut self.random);
         self.log.lose_power(&mut self.random);
+        self.image.lose_power(&mut self.random);
         if !self.in_memory {
             self.ring = self.ring.after_power_loss(&mut self.random);
             self.is_taken_out = true;
@@ -201,6 +217,7 @@ impl World {
         (self.has_gap, self.is_taken_out) = (false, false);
         let words: Vec<AtomicU64> = self.shown().into_iter().map(AtomicU64::new).collect();
         self.found(&words);
+        self.find_image(&engine, &words);
         self.pool.touched.lock().clear();
         let mut stored = std::collections::BTreeSet::new();
         let load = |at: u64| words[at as usize / 8].load(Ordering::Relaxed);
@@ -225,6 +242,15 @@ impl World {
                 match engine.widen_to(engine.ring.cells() * 2) {
                     Ok(()) => self.synced = now,
                     Err(_) => failed = true,
+                }
+            }
+            if self.random.one_in(10) {
+                let (now, number) = (self.states.len() - 1, self.begun.len() as u64);
+                self.begun.push(self.states[now].clone());
+                engine.set_image_maker(Some(Box::new(Numbered(number))));
+                match engine.make_image() {
+                    Ok(()) => {}
+                    Err(_) => failed |= engine.is_failed(),
                 }
             }
             // Without checkpoints, the log fills up.
@@ -297,6 +323,22 @@ impl World {
         }
     }
 
+    /// An image that counts was begun at a moment since when all that has changed was named.
+    fn find_image(&mut self, engine: &Engine<SimDisk, SimMemory>, words: &[AtomicU64]) {
+        engine.keeps_images(Box::new(self.image.clone()));
+        if let Some(FoundImage { words: image, named }) = engine.take_image() {
+            self.images += 1;
+            let begun = &self.begun[image[0] as usize];
+            let changed = (0..words.len()).filter(|&i| words[i].load(Ordering::Relaxed) != begun[i]);
+            let unnamed = |&i: &usize| named.within(i as u64 * 8..i as u64 * 8 + 8).is_empty();
+            assert_eq!(
+                changed.filter(unnamed).collect::<Vec<_>>(),
+                [],
+                "what has changed since an image was not named"
+            );
+        }
+    }
+
     /// What other threads append behind a hole: to other lines than the one that the slow thread has locked.
     fn tail(
         &mut self,
@@ -343,6 +385,15 @@ impl World {
         // What is shown now is never taken back.
         self.states = vec![self.states[at].clone()];
         (self.synced, self.filled) = (0, 0);
+    }
+}
+
+/// Makes images that have a number.
+struct Numbered(u64);
+
+impl ImageMaker for Numbered {
+    fn make(&self, _worth: u64, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
+        if at_rest(&mut || {}) && at_rest(&mut || {}) { Made::Image(vec![self.0]) } else { Made::NeverAtRest }
     }
 }
 
@@ -394,7 +445,7 @@ fn evict(engine: &Engine<SimDisk, SimMemory>, words: &[AtomicU64], pool: &SimDis
 }
 
 /// Opens after each crash, and crashes again, in the open too.
-fn history(seed: u64) {
+fn history(seed: u64) -> u64 {
     alone();
     let mut world = World::new(seed);
     for _ in 0..world.random.below(8) + 2 {
@@ -418,6 +469,7 @@ fn history(seed: u64) {
     world.open().unwrap();
     let words: Vec<AtomicU64> = world.shown().into_iter().map(AtomicU64::new).collect();
     world.found(&words);
+    world.images
 }
 
 #[test]
@@ -429,12 +481,50 @@ fn what_was_synced_is_there_after_crashes_of_all_kinds_in_a_row() {
     } else {
         1_500
     };
+    let mut images = 0;
     for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| history(seed));
-        if let Err(why) = result {
+        images += result.unwrap_or_else(|why| {
             eprintln!("seed {seed}");
-            std::panic::resume_unwind(why);
-        }
+            std::panic::resume_unwind(why)
+        });
+    }
+    println!("{images} images were found");
+    assert!(images > seeds / 4);
+}
+
+/// An image that ends where the log does not reach any more says what the pool does not have.
+#[test]
+fn an_image_of_what_the_log_has_lost_does_not_count() {
+    use super::disk::Disk;
+    for rule in [None, Some(Rule::ImageEnd)] {
+        alone();
+        let mut world = World::new(1);
+        let engine = world.open().unwrap();
+        engine.keeps_images(Box::new(world.image.clone()));
+        let store = |at: u64| engine.flush(at, 8, false, |at| at);
+        (0..12).for_each(|i| store(4096 + i * 8));
+        engine.sync().unwrap();
+        store(4096);
+        engine.set_image_maker(Some(Box::new(Numbered(0))));
+        engine.make_image().unwrap();
+        let header = *engine.header.lock();
+        let image = header.image.expect("it was made");
+        assert!(image.kept.at < image.end);
+        // The ring has other entries by now.
+        (0..CELLS + 2).for_each(|i| store(8192 + i * 8));
+        engine.sync().unwrap();
+        drop(engine);
+        // The frame that was written for the image.
+        world.log.write(super::header::REGION + header.region.offset(image.kept.at) + 40, &[0xff; 8]).unwrap();
+        let marker = Marker::read(&world.pool).unwrap().unwrap();
+        leave_out(rule);
+        let opened = world.open_with(marker, Recovery::ShortLog);
+        leave_out(None);
+        let (engine, recovered) = opened.unwrap_or_else(|fault| panic!("{}", fault.in_pool("it")));
+        assert!(recovered.lost > 0);
+        assert_eq!(engine.take_image().is_some(), rule.is_some());
+        assert_eq!(engine.header.lock().image.is_some(), rule.is_some());
     }
 }
 
@@ -764,9 +854,13 @@ fn each_rule_that_is_left_out_is_found() {
         Rule::AnyFrame,
         Rule::NamedInLog,
         Rule::NamedInRing,
+        Rule::ImageKept,
     ];
     for rule in all {
-        assert!(found_without(rule, 40_000, history).is_some(), "{rule:?} is left out, and nothing is found");
+        assert!(
+            found_without(rule, 40_000, |seed| _ = history(seed)).is_some(),
+            "{rule:?} is left out, and nothing is found"
+        );
     }
 }
 
@@ -774,5 +868,5 @@ fn each_rule_that_is_left_out_is_found() {
 #[test]
 #[ignore = "takes a minute"]
 fn a_header_that_is_not_written_again_is_found() {
-    assert!(found_without(Rule::HeaderAgain, 500_000, history).is_some());
+    assert!(found_without(Rule::HeaderAgain, 500_000, |seed| _ = history(seed)).is_some());
 }

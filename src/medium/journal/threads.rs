@@ -1,8 +1,11 @@
 //! Threads for real: on a pool whose ring is full all the time. Files are copied meanwhile, which is what a loss of
 //! power leaves.
 
+use super::header::Header;
 use super::{Journal, Recovery};
+use crate::medium::disk_file::{DiskFile, Role};
 use crate::pool::Pool;
+use crate::tree::by_image;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +19,20 @@ fn open(path: &Path, mode: Journal, recovery: Recovery) -> Pool {
     Pool::options().capacity(16 << 20).log_size(32 << 20).journal(mode).recovery(recovery).open(path).unwrap()
 }
 
+/// How many trees were opened by images.
+static BY_IMAGE: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the image that a log names.
+fn number_of_image(log: &Path) -> Option<u64> {
+    let log = DiskFile::new(std::fs::File::open(log).unwrap(), Role::Log);
+    Header::read(&log).unwrap()?.image.map(|image| image.number)
+}
+
+/// The number of an image.
+fn number(image: &Path) -> u64 {
+    std::fs::read(image).unwrap().get(24..).map_or(0, super::sealed::word)
+}
+
 /// Opens copies of a pool's files, and checks that each thread's changes are there up to one, which is not before
 /// `least`.
 fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
@@ -23,7 +40,16 @@ fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
     let copied = dir.path().join("copy");
     std::fs::copy(path, &copied).unwrap();
     let log = |path: &Path| super::beside::with_ending(path, ".log");
-    std::fs::copy(log(path), log(&copied)).unwrap();
+    let image = |path: &Path| super::beside::with_ending(path, ".image");
+    // Another image may be made in between, which the log does not name yet, or does.
+    for _ in 0..100 {
+        let is_there = std::fs::copy(image(path), image(&copied)).is_ok();
+        std::fs::copy(log(path), log(&copied)).unwrap();
+        if is_there && number_of_image(&log(&copied)) == Some(number(&image(&copied))) {
+            break;
+        }
+    }
+    let by_image_before = by_image();
     let pool = open(&copied, Journal::OnRequest, Recovery::WithoutRing);
     let (own, sums, batches) = (pool.tree("own").unwrap(), pool.tree("sums").unwrap(), pool.tree("batches").unwrap());
     assert!(pool.check().unwrap().violations.is_empty());
@@ -41,6 +67,7 @@ fn check(path: &Path, least: [u64; THREADS as usize], mode: Journal) {
         assert!(found.len() as u64 / 8 - last <= 1, "{mode:?}: {last} batches, {} changes", found.len());
         assert_eq!(own.get(1 << 40 | thread).unwrap_or(0), last, "{mode:?}: a part of a batch");
     }
+    BY_IMAGE.fetch_add(by_image() - by_image_before, Ordering::Relaxed);
     let added: u64 = sums.iter().map(|(_, sum)| sum).sum();
     assert!((all.saturating_sub(THREADS)..=all).contains(&added), "{mode:?}: {added} were added, of {all}");
 }
@@ -101,4 +128,7 @@ fn threads_on_a_ring_that_is_always_full() {
     threads(Journal::OnRequest, 3_000, 3);
     threads(Journal::Every(Duration::from_millis(1)), 3_000, 2);
     threads(Journal::Each, 150, 2);
+    let by_image = BY_IMAGE.load(Ordering::Relaxed);
+    println!("{by_image} trees were opened by images");
+    assert!(by_image > 0);
 }

@@ -8,6 +8,7 @@ use super::Journal;
 use super::engine::{Engine, Holes};
 use super::head::RingOwner;
 use super::header::Seat;
+use super::images::MOST;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
 use super::memory::Memory;
@@ -23,10 +24,11 @@ use crate::effort::long;
 use crate::medium::any::Any;
 use crate::medium::dram::without_file;
 use crate::medium::sealed::Sealed;
-use crate::medium::{Domain, Dram, Facts, Hint, Medium, Step, end_within};
+use crate::medium::{Domain, Dram, Facts, FoundImage, Hint, ImageMaker, Medium, Step, end_within};
 use crate::node::{ByteLeaf, Circular, IndexKind, OneLine};
 use crate::random::Random;
 use crate::sync::{AtomicU64, Ordering};
+use crate::tree::{ImageRule, by_image, leave_out_of_images};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -56,6 +58,8 @@ enum Flaw {
     Acknowledge,
     /// That space which is reserved again is no longer about to be given back.
     Retain,
+    /// A rule of opens by images.
+    Image(ImageRule),
 }
 
 thread_local! {
@@ -74,6 +78,10 @@ fn leave(flaw: Option<Flaw>) {
     FLAW.set(flaw);
     leave_out(match flaw {
         Some(Flaw::Rule(rule)) => Some(rule),
+        _ => None,
+    });
+    leave_out_of_images(match flaw {
+        Some(Flaw::Image(rule)) => Some(rule),
         _ => None,
     });
 }
@@ -128,6 +136,14 @@ impl Medium for OnDisk {
 
     fn settle(&self) -> io::Result<()> {
         self.engine.settle()
+    }
+
+    fn take_image(&self) -> Option<FoundImage> {
+        self.engine.take_image()
+    }
+
+    fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
+        self.engine.set_image_maker(maker);
     }
 
     fn reserve(&self, at: u64, len: u64) -> io::Result<()> {
@@ -193,6 +209,8 @@ struct Machine {
     pool: SimDisk,
     log: SimDisk,
     ring: SimMemory,
+    /// The image of the trees.
+    image: SimDisk,
     /// The ring was removed, and no open has made another one.
     is_lost: bool,
     boot: u64,
@@ -211,7 +229,8 @@ impl Machine {
             .expect("the disk works");
         open::create(&log, UUID, REGION, 77).expect("the disk works");
         open::adopt(&pool, &log, UUID, Journal::Each).expect("the disk works");
-        Self { fate, pool, log, ring: SimMemory::new(cells), is_lost: false, boot: 9 }
+        let image = SimDisk::new(&fate, 0);
+        Self { fate, pool, log, ring: SimMemory::new(cells), image, is_lost: false, boot: 9 }
     }
 
     /// What is there if the process is killed now.
@@ -221,13 +240,14 @@ impl Machine {
         let found = self.ring.found();
         let is_lost = found.as_ref().is_none_or(|ring| self.is_lost && RingOwner::read(ring.words()).is_none());
         let ring = found.map_or_else(|| self.ring.blank(), |found| found.copy());
-        Self { fate, pool, log, ring, is_lost, boot: self.boot }
+        Self { image: self.image.copy(&fate), fate, pool, log, ring, is_lost, boot: self.boot }
     }
 
     /// This machine, by other handles to its files.
     fn copy_of_handles(&self) -> Self {
         let (pool, log, ring) = (self.pool.clone(), self.log.clone(), self.ring.clone());
-        Self { fate: Arc::clone(&self.fate), pool, log, ring, is_lost: false, boot: self.boot }
+        let (fate, image) = (Arc::clone(&self.fate), self.image.clone());
+        Self { fate, pool, log, ring, image, is_lost: false, boot: self.boot }
     }
 
     /// How many sectors a loss of power may take.
@@ -261,13 +281,14 @@ impl Machine {
         let nonce = self.log.hash();
         let recovery = if self.is_lost { Recovery::WithoutRing } else { Recovery::Whole };
         let terms = Terms { boot: self.boot, recovery };
-        let opening = Opening { terms, nonce, path: "a ring".to_owned() };
+        let opening = Opening { terms, nonce, path: "a ring".to_owned(), images: Some((&self.image, MOST)) };
         let (ring, left) = (self.ring.clone(), Some(self.ring.clone()).filter(|_| !self.is_lost));
         let renew = |_| Ok((ring, Seat { in_memory: false, number: 0 }));
         let engine = open::fitting(&self.pool, &self.log, marker)
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
         let (engine, _) = engine.map_err(|fault| fault.in_pool("the journal"))?;
         let engine = Arc::new(engine);
+        engine.keeps_images(Box::new(self.image.clone()));
         let words = self.pool.bytes().chunks_exact(8).map(super::sealed::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
     }
@@ -369,7 +390,7 @@ impl Checker {
     fn left(&self, machine: Machine, allowed: &Allowed, random: &mut Random, depth: u32) -> Result<(), String> {
         let mut hasher = DefaultHasher::new();
         let number = |found: &Found| found.as_ref().map_or(0, |entries| hash(entries) | 1);
-        let bytes = [machine.pool.hash(), machine.log.hash(), machine.ring.hash()];
+        let bytes = [machine.pool.hash(), machine.log.hash(), machine.ring.hash(), machine.image.hash()];
         (bytes, allowed.kill.iter().map(number).collect::<Vec<_>>()).hash(&mut hasher);
         if !self.known.borrow_mut().insert(hasher.finish()) {
             return Ok(());
@@ -526,6 +547,9 @@ impl Checker {
                 if next == 3 {
                     medium.engine.checkpoint().map_err(|error| error.to_string())?;
                 }
+                if random.one_in(2) {
+                    medium.engine.make_image().map_err(|error| error.to_string())?;
+                }
                 let engine = &medium.engine;
                 // Each look copies the ring.
                 if seed % 4 == 1 && random.one_in(3) && engine.ring.cells() < 8 * FEW {
@@ -592,7 +616,7 @@ fn all_of<N: Checkable>(name: &str, values: Values, every: usize, seeds: u64) {
     let checker = Checker::of::<N>(values, 2, SMALL);
     let tree_type = checker.tree_type;
     let wrong = checker.first(short(&tree_type, every)).or_else(|| checker.first(random(&tree_type, 0..seeds)));
-    println!("{name}: {:?} in {:?}", checker.count.borrow(), start.elapsed());
+    println!("{name}: {:?} in {:?}, {} trees opened by images", checker.count.borrow(), start.elapsed(), by_image());
     assert_eq!(wrong, None);
 }
 
@@ -729,7 +753,9 @@ fn a_sync_waits_for_changes_of_trees_that_are_under_way() {
 fn flaws_are_found_in_trees_on_a_cut_disk() {
     let of = |flaw, seeds| {
         let checker = match flaw {
-            Flaw::Step(Step::RecordWrite) | Flaw::Lines => Checker::of::<ByteLeaf<4>>(Values::Records, 1, SMALL),
+            Flaw::Step(Step::RecordWrite) | Flaw::Lines | Flaw::Image(_) => {
+                Checker::of::<ByteLeaf<4>>(Values::Records, 1, SMALL)
+            }
             _ => Checker::of::<OneLine<3>>(Values::Numbers, 1, SMALL),
         };
         leave(Some(flaw));
@@ -746,4 +772,8 @@ fn flaws_are_found_in_trees_on_a_cut_disk() {
     of(Flaw::Step(Step::NodeFill), 0..60);
     of(Flaw::Step(Step::RecordWrite), 0..60);
     of(Flaw::Lines, 22..60);
+    of(Flaw::Rule(Rule::ImageAfterLog), 0..60);
+    of(Flaw::Image(ImageRule::Moved), 0..60);
+    of(Flaw::Image(ImageRule::References), 0..60);
+    of(Flaw::Image(ImageRule::Twice), 0..60);
 }

@@ -100,6 +100,12 @@ impl<M: Medium> BlockAt<'_, M> {
         })
     }
 
+    /// The head, in a leaf, of the low of another one.
+    pub(crate) fn head_of_low(self, other: u64) -> u64 {
+        let skip = self.meta().skip;
+        self.other(other).with_low(|low| self.head(skip, low))
+    }
+
     /// The head of the key of a record.
     pub(in crate::node) fn head_of(self, skip: usize, record: u64) -> u64 {
         self.head(skip, &self.pool.key_of(record))

@@ -323,4 +323,13 @@ impl<const SLOTS: usize> ByteLeaf<SLOTS> {
     pub(crate) fn references(node: BlockAt<'_, impl Medium>) -> impl Iterator<Item = (u64, u64)> {
         Self::stored(node).map(move |(slot, (_, reference))| (node.at + reference_at(slot), reference))
     }
+
+    /// The entries that count in a line of a leaf, with the places of their references.
+    pub(crate) fn slots_in(node: BlockAt<'_, impl Medium>, line: u64) -> impl Iterator<Item = (u64, Entry)> {
+        let within = line.wrapping_sub(node.at);
+        let first = if (LINE..Self::BYTES).contains(&within) { ((within - LINE) / SLOT) as usize } else { SLOTS };
+        let entry =
+            move |slot| (node.at + reference_at(slot), (node.load(head_at(slot)), node.load(reference_at(slot))));
+        (first..SLOTS.min(first + PER_LINE)).map(entry).filter(|(_, (_, reference))| *reference != 0)
+    }
 }

@@ -47,6 +47,46 @@ fn a_record_that_does_not_fit_the_table_is_not_believed() {
     }
 }
 
+#[test]
+fn an_image_of_a_class_counts_for_the_segments_that_it_still_has() {
+    let geometry = PoolGeometry { segment: 4096, capacity: 256 << 10 };
+    let m = Dram::zeroed(geometry.capacity);
+    let segments = Segments::open(&m, geometry).unwrap();
+    // Not a power of two, so that a segment has blocks that fill no whole word of bits.
+    let class = SegmentEntry::new(SegmentKind::Record, 1, 48);
+    let blocks = Blocks::new(class);
+    let mut taken: Vec<u64> = (0..500).map(|_| blocks.allocate(&m, &segments).unwrap().at).collect();
+    taken.drain(100..140).for_each(|at| blocks.give(&m, &segments, at));
+    let unused = taken.split_off(450);
+    let mut words = Vec::new();
+    blocks.image(&segments, &unused, &mut words);
+    let before = taken.clone();
+    // Whole segments come, get longer, and go.
+    let more: Vec<u64> = (0..700).map(|_| blocks.allocate(&m, &segments).unwrap().at).collect();
+    let of = |at: u64| segments.holding(at).unwrap();
+    let gone = of(before[0]);
+    before.iter().chain(&more).filter(|&&at| of(at) == gone).for_each(|&at| blocks.give(&m, &segments, at));
+    segments.release_idle(&m, 1);
+    let again = Blocks::new(class);
+    assert!(again.restore_image(&segments, &mut words.iter().copied()));
+    assert_eq!(again.total(), blocks.total());
+    let free: std::collections::HashSet<u64> = again.free(&segments).into_iter().collect();
+    assert!(before.iter().all(|&at| of(at) == gone || !free.contains(&at)));
+    assert_eq!(again.in_use(), before.iter().filter(|&&at| of(at) != gone).count() as u64);
+    for &at in more.iter().filter(|&&at| of(at) != gone) {
+        again.note_used(&segments, at);
+        again.note_used(&segments, at);
+    }
+    let used = before.iter().chain(&more).filter(|&&at| of(at) != gone);
+    assert_eq!(again.in_use(), used.collect::<std::collections::HashSet<_>>().len() as u64);
+    // What cannot be right is refused, and nothing is read beyond it.
+    for len in 0..words.len() {
+        assert!(!Blocks::new(class).restore_image(&segments, &mut words[..len].iter().copied()), "{len}");
+    }
+    words[3] = u64::MAX;
+    assert!(!Blocks::new(class).restore_image(&segments, &mut words.iter().copied()));
+}
+
 /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.
 fn sparse(kind: SegmentKind, used: &[u32]) -> (Dram, Segments, Blocks) {
     let geometry = PoolGeometry { segment: 4096, capacity: 16384 + 4096 * used.len() as u64 };

@@ -2,10 +2,11 @@
 
 use crate::entry::byte_key::ByteKey;
 use crate::error::Fault;
-use crate::index::{GROUP, ImageTop, Lows, Named, RUN, ReadNode, Strings, VolatileIndex, image_of};
+use crate::index::{DamagedNode, GROUP, ImageTop, Lows, Named, RUN, ReadNode, Strings, VolatileIndex, image_of};
 use crate::medium::Medium;
 use crate::node::{ByteLeaf, ByteRange, IndexKind};
 use crate::pool::PoolState;
+use crate::pool::images::IndexCopy;
 use crate::pool::roots::Root;
 use crate::sync::delay::{Validation, is_left_out};
 use crate::tree::directory::Directory;
@@ -118,8 +119,31 @@ impl<const SLOTS: usize, M: Medium> Directory<ByteLeaf<SLOTS>> for ByteDirectory
         image_of(leaves)
     }
 
+    fn known(&self) -> Option<(u64, usize)> {
+        Some((self.0.len() as u64, self.0.replaced()))
+    }
+
+    fn copy_part(&self, copy: &mut IndexCopy) -> Result<bool, DamagedNode> {
+        let from = copy.from.take();
+        let from = from.as_deref().map(ByteKey::at);
+        let leaves = &mut copy.leaves;
+        let rest = |name| self.0.separator(name);
+        let from = self.0.copy(from, IndexCopy::PART, |name, leaf| leaves.push((name, leaf)), rest)?;
+        Ok(copy.goes_on(from))
+    }
+
     fn restore(&self, top: ImageTop, source: ReadNode) -> bool {
         self.0.restore(top, source)
+    }
+
+    fn is_unsure(&self) {
+        self.0.is_replaced();
+    }
+
+    /// The lows are read when they are searched for.
+    fn restore_leaves(&self, leaves: &[(u64, u64)], nodes: impl FnOnce(ImageTop, Vec<u64>) -> ReadNode) -> bool {
+        let (words, top) = image_of(leaves.to_vec());
+        self.0.restore(top, nodes(top, words))
     }
 
     fn is_lost(&self) -> bool {

@@ -3,6 +3,7 @@
 mod directory;
 mod recover;
 
+use super::image::NamedBlocks;
 use super::walk::Leaves;
 use super::{TreeNode, TreeState};
 use crate::error::{Broken, ErrorKind, Fault};
@@ -28,6 +29,19 @@ impl<const SLOTS: usize> TreeNode for ByteLeaf<SLOTS> {
 
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault> {
         tree.recover_references(leaves)
+    }
+
+    fn recover_named<M: Medium>(
+        tree: &TreeState<Self, M>,
+        leaves: &Leaves,
+        blocks: &NamedBlocks<'_>,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(), Fault> {
+        tree.recover_named(leaves, blocks, note)
+    }
+
+    fn touch_all<M: Medium>(tree: &TreeState<Self, M>) -> Result<(), Broken> {
+        tree.touch_all()
     }
 
     fn check_index<M: Medium>(

@@ -2,10 +2,12 @@
 
 use super::ByteTree;
 use crate::error::{Broken, Fault};
-use crate::medium::{Hint, Medium, Step};
-use crate::node::{ByteLeaf, Node, record_of};
+use crate::medium::{Hint, LINE, Medium, Step};
+use crate::node::{ByteLeaf, Interval, Node, record_of};
 use crate::pool::record::RecordSet;
+use crate::tree::LeafEntries;
 use crate::tree::ahead::WalkAhead;
+use crate::tree::image::{ImageRule, NamedBlocks, holds};
 use crate::tree::walk::Leaves;
 use std::collections::HashMap;
 
@@ -57,6 +59,89 @@ impl<const SLOTS: usize, M: Medium> ByteTree<SLOTS, M> {
         let records = self.leaves.records.as_ref().expect("a tree of byte strings has records");
         records.recover(m, segments, &used);
         self.leaves.count.set(entries);
+        Ok(())
+    }
+
+    /// Passes the records that came into leaves where the log has named them to `note`, and empties slots as
+    /// [`recover_references`](Self::recover_references) does.
+    ///
+    /// Nothing was twice when the image was begun. Since then, a reference came to be in a leaf and in its right
+    /// neighbour where one of the two is new, or has another neighbour; or where a slot was named whose key belongs to
+    /// the neighbour, by a change that was cut before it linked anything.
+    pub(super) fn recover_named(
+        &self,
+        leaves: &Leaves,
+        blocks: &NamedBlocks<'_>,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(), Fault> {
+        let m = self.medium();
+        let is_of_interest = |i: usize| {
+            let (at, right) = (leaves.listed[i].1, leaves.listed.get(i + 1));
+            blocks.has_named(at) || right.is_some_and(|&(_, right)| blocks.has_moved(right))
+        };
+        let read: Vec<usize> = (0..leaves.listed.len()).filter(|&i| is_of_interest(i)).collect();
+        // Both may have what the other one has, or the next one.
+        let mut in_doubt = Vec::new();
+        for (done, &i) in read.iter().enumerate() {
+            let (at, right) = (leaves.listed[i].1, leaves.listed.get(i + 1).map(|&(_, right)| right));
+            if let Some(&ahead) = read.get(done + AHEAD) {
+                m.hint(leaves.listed[ahead].1, LINE, Hint::Soon);
+                blocks.lines_of(leaves.listed[ahead].1).iter().for_each(|&line| m.hint(line, LINE, Hint::Soon));
+                leaves.listed.get(ahead + 1).into_iter().for_each(|&(_, right)| m.hint(right, LINE, Hint::Soon));
+            }
+            let node = self.leaves.block(at);
+            let record = node.low_record();
+            if record != 0 && blocks.has_moved(at) {
+                note(record);
+            }
+            let border = right.map(|right| node.head_of_low(right));
+            let mut is_in_doubt = blocks.has_moved(at) || right.is_some_and(|right| blocks.has_moved(right));
+            for &line in blocks.lines_of(at) {
+                for (place, (head, reference)) in ByteLeaf::<SLOTS>::slots_in(node, line) {
+                    if !self.leaves.access().has_record(record_of(reference)) {
+                        return Err(lost(place).into());
+                    }
+                    note(record_of(reference));
+                    is_in_doubt |= border.is_some_and(|border| head >= border);
+                }
+            }
+            if is_in_doubt {
+                in_doubt.push(i);
+            }
+        }
+        if holds(ImageRule::Twice) { self.empty_twice(leaves, &in_doubt) } else { Ok(()) }
+    }
+
+    /// Empties slots of some leaves whose references are also in leaves to the right.
+    fn empty_twice(&self, leaves: &Leaves, of: &[usize]) -> Result<(), Fault> {
+        let mut used = RecordSet::new(&self.pool.segments, self.root.slot);
+        let (mut twice, mut read) = (Vec::new(), Vec::new());
+        // From right to left, as in a walk: each of them, behind its right neighbour.
+        for &i in of.iter().rev() {
+            for i in [i + 1, i] {
+                if let Some(&(_, at)) = leaves.listed.get(i).filter(|&&(_, at)| read.last() != Some(&at)) {
+                    read.push(at);
+                    for (place, reference) in ByteLeaf::<SLOTS>::references(self.leaves.block(at)) {
+                        if !used.insert(record_of(reference)).ok_or_else(|| lost(place))? {
+                            twice.push((place, reference));
+                        }
+                    }
+                }
+            }
+        }
+        self.empty(&read, &twice)
+    }
+
+    /// Touches all leaves, from left to right, while other threads may write.
+    #[cold]
+    pub(super) fn touch_all(&self) -> Result<(), Broken> {
+        // A sort of entries may read their records.
+        let _reading = self.reading();
+        let mut rest = Some(Interval { from: Vec::new(), to: None });
+        while let Some(unread) = rest {
+            rest = self.read_leaf(unread, true, &mut LeafEntries::without_records())?.0;
+        }
+        self.leaves.count.complete();
         Ok(())
     }
 
