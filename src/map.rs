@@ -45,8 +45,8 @@ pub type DefaultLeaf<K> = <<K as Key>::Form as Form>::Leaf;
 /// An ordered map from `K` to `V` that outlives crashes.
 ///
 /// A key is of any type with an order-preserving encoding ([`Key`]): numbers, texts, byte strings of up to 65,536
-/// bytes, arrays, and options and tuples of them. Keys of up to eight bytes lie in the slots of leaves, and so do their
-/// values of up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`,
+/// bytes, arrays, and options and tuples of them. Keys of types of up to eight bytes lie in the slots of leaves, and so
+/// do their values of up to eight bytes. All others lie in records of the same pool: texts and byte strings (`String`,
 /// `Vec<u8>`, up to 1 GiB) as values ([`Value`]), and longer keys together with their values.
 ///
 /// Methods are named as in `BTreeMap` where the meaning is the same. These differ: `insert` and `remove` return whether

@@ -123,7 +123,7 @@ steps! {
         NodePrefill: "Entries beyond the owned range: empty slots (N2); of byte strings, references that a leaf to the right has, too.", "Nothing to repair; the tree's next walk empties the left slots of byte strings.";
         SplitFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         JoinPrefill: "Entries beyond the owned range: empty slots (N2); of byte strings, references that a leaf to the right has, too.", "Nothing to repair; the tree's next walk empties the left slots of byte strings.";
-        ShareFill: "A block that no chain reaches, and entries beyond the owned range.", "The next walk counts the block as free.";
+        ShareFill: "A block that no chain reaches, and entries beyond the owned range, as `JoinPrefill` leaves them.", "The next walk counts the block as free; the entries: as after `JoinPrefill`.";
         MoveFill: "A block that no chain reaches.", "The next walk counts the block as free.";
         RewriteFill: "Blocks that no chain reaches.", "The next walk counts the blocks as free.";
         BulkFill: "Leaves that nothing points to.", "The next walk counts the blocks as free.";

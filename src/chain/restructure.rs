@@ -12,7 +12,8 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
     ///
     /// # Complexity
     ///
-    /// The lines of the right half and two headers, and two fences. If `new` belongs to the left half, also an insert.
+    /// The lines of the right half and two headers, and two fences; of byte strings, the lines of the slots that moved,
+    /// and a third fence. If `new` belongs to the left half, also an insert.
     pub(crate) fn insert_by_split<'c>(
         &'c self,
         left: &mut Locked<'c, N>,
@@ -193,7 +194,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let wider = N::Keys::joined(self.block(left.at), left.range(), right.range(), next);
         left.change();
         N::Ops::prefill(self.locked(left), wider, &self.entries(&right));
-        // Crash: copies that left does not own, which are empty slots.
+        // Crash: copies that left does not own. Of words these are empty slots; of byte strings, B1 settles them.
         self.medium().fence(Step::JoinPrefill);
         self.take_out(left, right, next, wider);
         Ok(())
@@ -220,7 +221,7 @@ impl<N: Node<Ops: SplitInPlace>, M: Medium> Chain<N, M> {
         let next = self.next(right.at)?;
         let border = N::Keys::split_low(at, range, true, &mut all, share);
         let narrower = N::Keys::below(at, range, &border);
-        // Crash, until the commit: a block that no chain reaches, and copies that left does not own.
+        // Crash, until the commit: a block that no chain reaches, and copies that left does not own, as in a join.
         let new = self.create_of(
             self.lines(&right),
             For::Exchange,

@@ -7,8 +7,8 @@ use std::borrow::Borrow;
 
 /// A key of a [`Map`](crate::Map): a type with an encoding that keeps its order.
 ///
-/// Keys of up to eight bytes are words ([`Words`](crate::codec::Words)), and compare as numbers. All others are byte
-/// strings ([`ByteStrings`](crate::codec::ByteStrings)) of up to 65,536 bytes.
+/// Keys of types that never take more than eight bytes are words ([`Words`](crate::codec::Words)), and compare as
+/// numbers. All others are byte strings ([`ByteStrings`](crate::codec::ByteStrings)) of up to 65,536 bytes.
 ///
 /// | keys | methods take | encoding |
 /// |---|---|---|

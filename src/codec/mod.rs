@@ -1,8 +1,8 @@
 //! For keys and values of your own types: how they are encoded.
 //!
 //! [`Key`] and [`Value`] are the traits that a type implements, and here is what they speak of. docs/own-types.md shows
-//! how. A key of up to eight bytes is a word, any other a byte string. Both compare as the keys do, and each has its
-//! trees.
+//! how. A key of a type that never takes more than eight bytes is a word, any other a byte string. Both compare as the
+//! keys do, and each has its trees.
 
 mod array;
 pub(crate) mod key;

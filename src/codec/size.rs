@@ -4,7 +4,7 @@ use super::{ByteStrings, Form, Words};
 
 /// The size of keys in bytes: [`S1`] to [`S8`], or [`More`].
 pub trait Size: Sized + 'static {
-    /// Keys of up to eight bytes are words.
+    /// Keys of types that never take more than eight bytes are words.
     type Form: Form;
     /// The size of one byte more.
     type Next: Size;

@@ -49,9 +49,9 @@ pub enum Renewal {}
 
 /// The operations of layouts whose nodes are split and merged in place.
 pub trait SplitInPlace: Layout {
-    /// Adds entries beyond the owned range, where they are still empty slots. Overwrites every other empty slot whose
-    /// key lies in `wider`, the range that will be owned: keys that a split left behind would otherwise come back.
-    /// Flushed.
+    /// Adds entries beyond the owned range. Of words, they are still empty slots there; of byte strings, references
+    /// that a leaf to the right has, too. Overwrites every other empty slot whose key lies in `wider`, the range that
+    /// will be owned: keys that a split left behind would otherwise come back. Flushed.
     fn prefill(node: NodeAt<'_, Self, impl Medium>, wider: RangeOf<Self>, entries: &[Entry]);
 
     /// Forgets the entries from `border` on, which the node no longer owns. They are among those that have `moved` to

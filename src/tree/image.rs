@@ -88,11 +88,11 @@ impl<N: TreeNode, M: Medium> Imaged for TreeState<N, M> {
 #[cfg_attr(not(test), allow(dead_code, reason = "they are left out in tests only"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageRule {
-    /// Leaves that may have another neighbour are looked for in the chain (I8).
+    /// Leaves that may have another neighbour are looked for in the chain (IM8).
     Moved,
-    /// Records are in use that came into leaves since (I6).
+    /// Records are in use that came into leaves since (IM6).
     References,
-    /// References are in one leaf only, also where a change was cut before it linked anything (I10).
+    /// References are in one leaf only, also where a change was cut before it linked anything (IM10).
     Twice,
 }
 

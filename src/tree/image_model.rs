@@ -13,19 +13,19 @@ const ALL_OF_IT: u64 = 60;
 /// A rule of the design that a control leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// An image begins where no operation is under way (I1).
+    /// An image begins where no operation is under way (IM1).
     QuietBegin,
-    /// It begins only while the index knows all leaves (I1).
+    /// It begins only while the index knows all leaves (IM1).
     KnowsAll,
-    /// It counts from a moment on when none is under way any more (I3).
+    /// It counts from a moment on when none is under way any more (IM3).
     QuietEnd,
-    /// What changed is taken from its beginning on, not from its end (I5).
+    /// What changed is taken from its beginning on, not from its end (IM5).
     FromBegin,
-    /// What is named since then is in use (I6).
+    /// What is named since then is in use (IM6).
     References,
-    /// A tree whose head is another one is walked (I7).
+    /// A tree whose head is another one is walked (IM7).
     SameHead,
-    /// It does not count if a leaf that stays was withdrawn from the index meanwhile (I13).
+    /// It does not count if a leaf that stays was withdrawn from the index meanwhile (IM13).
     Sure,
 }
 

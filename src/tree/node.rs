@@ -53,11 +53,13 @@ pub trait TreeNode: Node<Keys: Form> {
         None
     }
 
-    /// Finds the records that the leaves of a tree with records have in use, and frees all others.
+    /// Finds the records that the leaves of a tree with records have in use, and frees all others. Of byte strings,
+    /// first finishes splits and merges that a crash has interrupted: of equal references in two leaves, the right one
+    /// stays.
     fn recover_records<M: Medium>(tree: &TreeState<Self, M>, leaves: &Leaves) -> Result<(), Fault>;
 
-    /// Passes the records that came into leaves where the log has named them to `note`, and does what is to be done
-    /// where a crash has interrupted a change.
+    /// Passes the records that came into leaves where the log has named them to `note`, and finishes splits and merges
+    /// as [`recover_records`](Self::recover_records) does.
     fn recover_named<M: Medium>(
         tree: &TreeState<Self, M>,
         leaves: &Leaves,

@@ -145,7 +145,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     }
 
     /// Finds every leaf and every block in use. An interrupted change in a leaf is finished when the leaf is first
-    /// touched.
+    /// touched, but that of references in two leaves of byte strings is finished here (B1).
     ///
     /// Crash: every repair is idempotent and leaves a state that the next walk understands.
     fn walk(&self, head: u64) -> Result<(), Fault> {

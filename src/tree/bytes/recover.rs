@@ -1,4 +1,5 @@
-//! Which records a tree of byte strings has in use, after a crash.
+//! Which records a tree of byte strings has in use after a crash, and the repair of splits and merges that it has
+//! interrupted (B1).
 
 use super::ByteTree;
 use crate::error::{Broken, Fault};
