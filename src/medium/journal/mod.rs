@@ -34,6 +34,7 @@ mod header;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod image_file;
 mod images;
+mod imaging;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]
 mod in_memory;
 #[cfg(all(target_os = "linux", not(bristlecone_loom)))]

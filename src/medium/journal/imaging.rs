@@ -1,0 +1,148 @@
+//! Making images of trees, beside the threads that change them (`docs/images.md`).
+
+use super::disk::Disk;
+use super::engine::Engine;
+use super::header::{Header, ImageOfTrees};
+use super::images::{FoundImage, ImageMaker, ImagePlace, Images, Made, encode};
+use super::memory::Memory;
+use super::rule::{Rule, holds};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// An image is made when the log since the one before has at least so many bytes; few in tests.
+const LEAST: u64 = if cfg!(test) { 256 } else { 4 << 20 };
+/// An image is made if trees have so many leaves together: a walk of fewer takes a millisecond.
+const WORTH: u64 = if cfg!(test) { 0 } else { 1000 };
+/// After how many bytes of the log an image is made; 0: after four times its own bytes. Without it, none is made.
+const VARIABLE: &str = "BRISTLECONE_IMAGE_EVERY";
+/// An image takes at most one in so many bytes of what is written anyway.
+const SHARE: u64 = 4;
+/// How much longer it takes to the next image, if there could be none.
+const LATER: u64 = if cfg!(test) { 1 } else { 8 };
+/// How long windows are waited for at first, how often, and how much longer the gate is open in between.
+const PATIENCE: Duration = Duration::from_micros(500);
+const TRIES: u32 = 4;
+const OPEN: u32 = 10;
+impl<F: Disk, R: Memory> Engine<F, R> {
+    /// Has images made by this from now on, or by nobody. Waits for one that is being made.
+    pub(crate) fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
+        self.images.is_over.store(maker.is_none(), Ordering::Release);
+        *self.images.maker.lock() = maker;
+    }
+
+    /// Keeps images there from now on.
+    pub(super) fn keeps_images(&self, place: Box<dyn ImagePlace>) {
+        let _ = self.images.place.set(place);
+        // Without one that counts, soon.
+        let next = self.images.bytes.load(Ordering::Relaxed).saturating_mul(SHARE).max(LEAST);
+        let due = self.header.lock().image.map_or(0, |image| image.kept.at + next);
+        self.images.due.store(due, Ordering::Relaxed);
+    }
+
+    /// Has images made as the environment says.
+    pub(super) fn makes_images_as_forced(&self) -> io::Result<()> {
+        let Some(said) = std::env::var_os(VARIABLE) else { return Ok(()) };
+        let bytes = said.to_str().and_then(|said| said.parse().ok());
+        let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes", said.display());
+        let every = bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))?;
+        let _ = self.images.every.set(every);
+        self.images.due.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Notes what an open has found of the image that counts.
+    pub(super) fn has_found(&self, image: Option<FoundImage>) {
+        let bytes = image.as_ref().map_or(0, |image| image.words.len() as u64 * 8);
+        self.images.bytes.store(bytes, Ordering::Relaxed);
+        *self.images.found.lock() = image;
+    }
+
+    /// What was found of the image that counts. Once.
+    pub(crate) fn take_image(&self) -> Option<FoundImage> {
+        self.images.found.lock().take()
+    }
+
+    /// Removes the image, which nobody needs any more.
+    pub(super) fn remove_image(&self) {
+        self.images.place.get().iter().for_each(|place| place.remove());
+    }
+
+    /// How many bytes of the log are wanted, so that it has room for what is named between two images.
+    pub(super) fn wanted_for_images(&self) -> u64 {
+        self.images.bytes.load(Ordering::Relaxed) * SHARE * 2
+    }
+
+    /// Whether an image should be made where the log ends at a place.
+    pub(super) fn wants_image(&self, end: u64) -> bool {
+        let is_asked_for = cfg!(test) || self.images.every.get().is_some();
+        is_asked_for && end >= self.images.due.load(Ordering::Relaxed) && self.images.place.get().is_some()
+    }
+
+    /// Makes an image of the trees, if it is time for that. Called by one thread at a time. What fails leaves the image
+    /// before, or none.
+    pub(crate) fn make_image(&self) -> io::Result<()> {
+        let Images { maker, is_over, place, due, bytes, made, every, .. } = &self.images;
+        let Some(place) = place.get() else { return Ok(()) };
+        let maker = maker.lock();
+        let Some(maker) = &*maker else { return Ok(()) };
+        // What lies before is in the log, on the disk, and was stored before the image begins.
+        let kept = *self.durable.lock();
+        if !self.wants_image(kept.at) || self.check().is_err() {
+            return Ok(());
+        }
+        let forced = every.get().copied().filter(|&every| every > 0);
+        let next = || forced.unwrap_or((bytes.load(Ordering::Relaxed) * SHARE).max(LEAST));
+        let later = |times: u64| due.store(kept.at + next() * times, Ordering::Relaxed);
+        later(LATER);
+        let worth = if forced.is_some() { 0 } else { WORTH };
+        let words = match maker.make(worth, &|work| self.at_rest(work)) {
+            Made::Image(words) => words,
+            Made::NotWorthIt => {
+                later(1);
+                return Ok(());
+            }
+            Made::NeverAtRest => return Ok(()),
+        };
+        if holds(Rule::ImageAfterLog) {
+            // All that was stored before the image ends.
+            self.sync()?;
+        }
+        if is_over.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let end = self.durable.lock().at;
+        let Header { uuid, life, sequence, .. } = *self.header.lock();
+        // There is no other one of this number in this epoch, and epochs have nonces.
+        let tries = made.fetch_add(1, Ordering::Relaxed);
+        let number = (life.nonce ^ (sequence + 1).rotate_left(32) ^ tries.rotate_left(56)).max(1);
+        let image = encode(uuid, number, &words);
+        place.replace(&image)?;
+        bytes.store(image.len() as u64, Ordering::Relaxed);
+        later(1);
+        // If the log needed the room meanwhile, what was named since is not there any more.
+        self.set_header(|header| {
+            if header.oldest() <= kept.at {
+                header.image = Some(ImageOfTrees { number, kept, end });
+            }
+        })
+        .map_err(|fault| self.fail(fault))
+    }
+
+    /// Does this while no thread stores to the pool. False if one always does, or if nobody wants it any more.
+    fn at_rest(&self, work: &mut dyn FnMut()) -> bool {
+        let mut patience = PATIENCE;
+        for _ in 0..TRIES {
+            if self.images.is_over.load(Ordering::Acquire) {
+                return false;
+            }
+            if let Some(_shut) = self.windows.shut(patience) {
+                work();
+                return true;
+            }
+            crate::sync::sleep(patience * OPEN);
+            patience *= 2;
+        }
+        false
+    }
+}
