@@ -1,5 +1,5 @@
-//! Images of trees: what they are, and what an open finds of the one that counts (`docs/images.md`). When one is made is
-//! in `imaging.rs`.
+//! Images of trees: what they are, and what an open finds of the one that counts (`docs/images.md`). When one is made
+//! is in `imaging.rs`.
 //!
 //! ```text
 //! head     | "BRISIMAG" | uuid | uuid | number | words | CRC-32 of the words |
