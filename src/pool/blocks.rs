@@ -115,13 +115,22 @@ impl ClassState {
         (block < part.blocks).then_some((part, block))
     }
 
+    /// Takes this block, if it is one of the class, and free.
+    #[inline]
+    fn take_known(&mut self, segments: &Segments, at: u64) -> bool {
+        let is_taken = self.find(segments, at).is_some_and(|(part, block)| part.take_this(block));
+        if is_taken {
+            self.free -= 1;
+        }
+        is_taken
+    }
+
     /// A free block, if there is one.
     #[inline]
     fn take_free(&mut self, segments: &Segments) -> Option<TakenBlock> {
         let unit = self.unit;
         while let Some(at) = self.at_hand.pop() {
-            if self.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
-                self.free -= 1;
+            if self.take_known(segments, at) {
                 return Some(TakenBlock { at, zeroed: false });
             }
         }
@@ -285,6 +294,18 @@ impl Blocks {
 
     /// Finds the class's blocks from its segments. The free ones are those for which `used` returns false.
     pub(crate) fn recover(&self, segments: &Segments, mut used: impl FnMut(u64) -> bool) {
+        self.find_parts(segments, |part, blocks| {
+            part.blocks = blocks;
+            part.bits = vec![0; blocks.div_ceil(64) as usize];
+            let segment = part.segment;
+            for block in (0..blocks).filter(|&block| !used(self.at(segments, segment, block))) {
+                part.give(block);
+            }
+        });
+    }
+
+    /// Makes the class's parts of its segments anew. `fill` adds so many blocks to each.
+    fn find_parts(&self, segments: &Segments, mut fill: impl FnMut(&mut SegmentBlocks, u32)) {
         let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
         let mut state = self.state.lock();
         *state = Lazy::default();
@@ -294,11 +315,7 @@ impl Blocks {
         // The first segment is used first.
         for segment in owned.into_iter().rev() {
             let mut part = SegmentBlocks::new(segment, false);
-            part.blocks = self.blocks_in(segments.len(segment));
-            part.bits = vec![0; part.blocks.div_ceil(64) as usize];
-            for block in (0..part.blocks).filter(|&block| !used(self.at(segments, segment, block))) {
-                part.give(block);
-            }
+            fill(&mut part, self.blocks_in(segments.len(segment)));
             state.add(segments, part);
         }
     }
@@ -312,9 +329,7 @@ impl Blocks {
         }
         for at in used {
             // There may also be blocks of other sizes.
-            if state.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
-                state.free -= 1;
-            }
+            state.take_known(segments, at);
         }
     }
 
@@ -414,17 +429,9 @@ impl Blocks {
             }
             known.insert(segment, (blocks as u32, bits));
         }
-        let owned = segments.owned(self.class.tree, self.class.kind, self.class.unit);
-        let mut state = self.state.lock();
-        *state = Lazy::default();
-        if !owned.is_empty() {
-            self.make(&mut state);
-        }
-        // The first segment is used first.
-        for segment in owned.into_iter().rev() {
-            let mut part = SegmentBlocks::new(segment, false);
-            part.lengthen(self.blocks_in(segments.len(segment)));
-            if let Some((blocks, bits)) = known.get(&u64::from(segment)) {
+        self.find_parts(segments, |part, blocks| {
+            part.lengthen(blocks);
+            if let Some((blocks, bits)) = known.get(&u64::from(part.segment)) {
                 for (i, (own, free)) in (0..).zip(part.bits.iter_mut().zip(bits)) {
                     // Blocks behind those of the image are new.
                     let known = blocks.saturating_sub(i * 64);
@@ -432,16 +439,15 @@ impl Blocks {
                 }
                 part.free = part.bits.iter().map(|word| word.count_ones()).sum();
             }
-            state.add(segments, part);
-        }
+        });
         true
     }
 
     /// Notes that a block is in use, if it is one of the class. Nobody takes blocks meanwhile.
     pub(crate) fn note_used(&self, segments: &Segments, at: u64) {
         let mut state = self.state.lock();
-        if state.find(segments, at).is_some_and(|(part, block)| part.take_this(block)) {
-            state.free -= 1;
+        if state.total > 0 {
+            state.take_known(segments, at);
         }
     }
 

@@ -35,8 +35,8 @@ impl IndexCopy {
 
 /// An image of one tree that is being made.
 pub(crate) struct TreeCopy {
-    /// How many leaves the tree had at the beginning, and how often its index had been replaced.
-    pub(crate) known: (u64, usize),
+    /// How often the index had been replaced at the beginning.
+    pub(crate) replaced: usize,
     pub(crate) index: IndexCopy,
     /// Whether all of the index was copied.
     pub(crate) is_indexed: bool,
@@ -68,7 +68,7 @@ pub(crate) trait Imaged: Send + Sync {
     fn copy_image(&self, copy: &mut TreeCopy) -> bool;
 
     /// Whether the image is one of the tree, which no thread changes now.
-    fn end_image(&self, copy: &mut TreeCopy) -> bool;
+    fn end_image(&self, copy: &TreeCopy) -> bool;
 }
 
 /// The place of a tree among those of which images are made, until the tree is closed.
@@ -148,7 +148,7 @@ impl ImageMaker for Maker {
             }
         });
         let ended = at_rest(&mut || {
-            copies.retain_mut(|(seat, copy)| seat.with(|tree| tree.end_image(copy)) == Some(true));
+            copies.retain(|(seat, copy)| seat.with(|tree| tree.end_image(copy)) == Some(true));
         });
         if !ended {
             return Made::NeverAtRest;

@@ -34,12 +34,12 @@ impl<N: TreeNode, M: Medium> Imaged for TreeState<N, M> {
     }
 
     fn begin_image(&self) -> Option<TreeCopy> {
-        let known = self.directory.known()?;
-        if !self.knows_all(known.0) || self.head() == 0 || Links::<N, M>::CLASSES != 1 {
+        let (leaves, replaced) = self.directory.known()?;
+        if !self.knows_all(leaves) || self.head() == 0 || Links::<N, M>::CLASSES != 1 {
             return None;
         }
         let index = IndexCopy::default();
-        Some(TreeCopy { known, index, is_indexed: false, classes: 0, words: Vec::new() })
+        Some(TreeCopy { replaced, index, is_indexed: false, classes: 0, words: Vec::new() })
     }
 
     fn copy_image(&self, copy: &mut TreeCopy) -> bool {
@@ -76,10 +76,9 @@ impl<N: TreeNode, M: Medium> Imaged for TreeState<N, M> {
         false
     }
 
-    fn end_image(&self, copy: &mut TreeCopy) -> bool {
-        let (_, replaced) = copy.known;
+    fn end_image(&self, copy: &TreeCopy) -> bool {
         // An index that was replaced has been copied in parts of both.
-        self.directory.known().is_some_and(|(leaves, now)| now == replaced && self.knows_all(leaves))
+        self.directory.known().is_some_and(|(leaves, now)| now == copy.replaced && self.knows_all(leaves))
             && !copy.index.leaves.is_empty()
     }
 }

@@ -61,7 +61,7 @@ impl ImageFile {
     /// Removes what is at a path, if it is an image of this pool, or a file without content. An image is never needed.
     fn clear(&self, path: &Path) {
         let is_own = |head: &[u8]| head.is_empty() || is_image(head, Some(self.uuid));
-        if self.is_here() && matches!(self.head_of(path), Ok(Some(head)) if is_own(&head)) {
+        if matches!(self.head_of(path), Ok(Some(head)) if is_own(&head)) && self.is_here() {
             let _ = std::fs::remove_file(path);
         }
     }
