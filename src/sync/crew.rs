@@ -99,10 +99,12 @@ impl Job {
         let work = Arc::downgrade(&self.0);
         move || work.upgrade().iter().for_each(Work::wake)
     }
+}
 
-    /// Ends the job: it is not done any more when this returns, and what it worked on is free, even while
-    /// a waker is called.
-    pub(crate) fn end(self) {
+impl Drop for Job {
+    /// Ends the job: it is not done any more when this returns, and what it worked on is free, even while a waker is
+    /// called.
+    fn drop(&mut self) {
         let Work { crew, call, stage, .. } = &*self.0;
         let mut state = crew.state.lock();
         stage.lock().is_ended = true;
@@ -317,13 +319,13 @@ mod tests {
         is_held.store(false, Ordering::SeqCst);
         wait_until("a job that takes long", || count(&long) == 1);
         wait_until("threads that nobody needs end", || threads() == 1);
-        [first, second, third].into_iter().for_each(Job::end);
+        drop([first, second, third]);
         wait_until("the last thread ends", || threads() == 0);
         wake();
         assert_eq!((count(&timed), crew.state.lock().due.len()), (5, 0));
     }
 
-    /// When `end` returns, the job is not being done, and nothing is left of it.
+    /// When a job is dropped, it is not being done, and nothing is left of it.
     #[test]
     fn a_job_ends_for_good() {
         let crew = crew();
@@ -340,7 +342,7 @@ mod tests {
             if round % 2 == 0 {
                 thread::sleep(Duration::from_micros(300));
             }
-            job.end();
+            drop(job);
             is_there.store(false, Ordering::SeqCst);
         }
         let state = crew.state.lock();

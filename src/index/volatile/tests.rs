@@ -490,7 +490,8 @@ macro_rules! short_tests {
         tests! {
             does_what_a_map_does, all_keys_are_legal, an_empty_index_takes_the_first_separator_only,
             ascending_inserts_fill_the_nodes, insert_replaces_the_leaf, thinned_out_nodes_merge, check_finds_faults,
-            an_index_is_loaded_as_it_is_used, a_copy_in_parts_has_all_that_stays, a_damaged_image_is_forgotten_when_it_is_found_out
+            an_index_is_loaded_as_it_is_used, a_copy_in_parts_has_all_that_stays,
+            a_damaged_image_is_forgotten_when_it_is_found_out
         }
     };
 }

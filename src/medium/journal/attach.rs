@@ -320,10 +320,8 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         let keeper = self.keeper.take();
-        // A forked child has no such thread.
-        if self.process.is_this() {
-            keeper.into_iter().for_each(Keeper::stop);
-        } else {
+        // A forked child has no thread that would end the work.
+        if !self.process.is_this() {
             std::mem::forget(keeper);
         }
     }

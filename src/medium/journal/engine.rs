@@ -1154,11 +1154,12 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             (wakers.sync)();
         }
         let used = end.at - engine.start.load(Ordering::Relaxed);
-        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region) || engine.wants_image(end.at)) {
+        let wants_image = engine.wants_image(end.at);
+        if let Some(wakers) = engine.wakers.get().filter(|_| is_much(used, lead.region) || wants_image) {
             (wakers.checkpoint)();
-        }
-        if let Some(wakers) = engine.wakers.get().filter(|_| engine.wants_image(end.at)) {
-            (wakers.image)();
+            if wants_image {
+                (wakers.image)();
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::disk::Disk;
 use super::images::{HEAD_BYTES, ImagePlace, is_image};
 use crate::medium::disk_file::{DiskFile, Role};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::io::Read;
@@ -35,13 +36,16 @@ impl ImageFile {
         self.clear(&with_ending(&self.path, PART));
     }
 
-    /// Opens what is at a path, if it is a file that is to be believed.
-    fn open(&self, path: &Path) -> io::Result<File> {
+    /// Opens what is at a path, if it is a file that is to be believed; `None` if there is nothing.
+    fn open(&self, path: &Path) -> io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let file = match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            file => File::from(file?),
+        };
         let meta = file.metadata()?;
         if meta.is_file() && is_trusted(&meta, &self.pool.metadata()?) {
-            Ok(file)
+            Ok(Some(file))
         } else {
             Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is something else", path.display())))
         }
@@ -49,13 +53,7 @@ impl ImageFile {
 
     /// The first bytes of what is at a path; `None` if there is nothing.
     fn head_of(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let file = match self.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut head = Vec::new();
-        file.take(HEAD_BYTES).read_to_end(&mut head)?;
-        Ok(Some(head))
+        self.open(path)?.map(|file| head(&file)).transpose()
     }
 
     /// Removes what is at a path, if it is an image of this pool, or a file without content. An image is never needed.
@@ -78,6 +76,13 @@ impl ImageFile {
         let is_enough = there.f_bavail.saturating_mul(there.f_frsize) >= bytes.saturating_mul(ROOM);
         if is_enough { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
     }
+}
+
+/// The first bytes of a file that was just opened.
+fn head(file: &File) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 impl ImagePlace for ImageFile {
@@ -106,14 +111,15 @@ impl ImagePlace for ImageFile {
 
     fn read(&self, len: &dyn Fn(&[u8]) -> Option<u64>) -> io::Result<Option<Vec<u8>>> {
         let place = with_ending(&self.path, ENDING);
-        let Some(len) = self.head_of(&place)?.and_then(|head| len(&head)) else { return Ok(None) };
-        let mut file = self.open(&place)?;
+        let Some(file) = self.open(&place)? else { return Ok(None) };
+        let mut bytes = head(&file)?;
+        let Some(len) = len(&bytes) else { return Ok(None) };
         if file.metadata()?.len() != len {
             return Ok(None);
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len as usize).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        file.by_ref().take(len).read_to_end(&mut bytes)?;
+        let rest = len.saturating_sub(bytes.len() as u64);
+        bytes.try_reserve_exact(rest as usize).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        file.take(rest).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
     }
 

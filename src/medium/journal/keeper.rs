@@ -21,11 +21,12 @@ const QUIET: Duration = Duration::from_millis(100);
 /// A ring that fills so often before it is time to sync is too small.
 const FILLS: u32 = 8;
 
+/// Ends the work when it is dropped, and waits for what is being done.
 pub(super) struct Keeper {
     period: Arc<Period>,
     syncs: Job,
     checkpoints: Job,
-    images: Job,
+    _images: Job,
 }
 
 /// The time between two syncs, in nanoseconds.
@@ -132,13 +133,7 @@ impl Keeper {
             let evictions = engine_of_checkpoint.evict();
             write_ahead().then(Instant::now).into_iter().chain(evictions).min()
         };
-        let checkpoints = match Job::new(checkpoint) {
-            Ok(job) => job,
-            Err(error) => {
-                syncs.end();
-                return Err(error);
-            }
-        };
+        let checkpoints = Job::new(checkpoint)?;
         let engine_of_image = Arc::clone(engine);
         let image = move || {
             if let Err(error) = engine_of_image.make_image() {
@@ -146,17 +141,10 @@ impl Keeper {
             }
             None
         };
-        let images = match Job::new(image) {
-            Ok(job) => job,
-            Err(error) => {
-                syncs.end();
-                checkpoints.end();
-                return Err(error);
-            }
-        };
+        let images = Job::new(image)?;
         let (sync, checkpoint) = (Box::new(syncs.waker()), Box::new(checkpoints.waker()));
         engine.is_kept_by(Wakers { sync, checkpoint, image: Box::new(images.waker()) });
-        Ok(Self { period, syncs, checkpoints, images })
+        Ok(Self { period, syncs, checkpoints, _images: images })
     }
 
     /// What has checkpoints made, and space written ahead of need.
@@ -168,12 +156,5 @@ impl Keeper {
     pub(super) fn set_mode(&self, mode: Journal) {
         self.period.set(mode);
         self.syncs.waker()();
-    }
-
-    /// Ends the work, and waits for what is being done.
-    pub(super) fn stop(self) {
-        self.syncs.end();
-        self.checkpoints.end();
-        self.images.end();
     }
 }
