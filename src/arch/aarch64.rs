@@ -133,6 +133,17 @@ pub(super) unsafe fn prefetch(at: *const u8) {
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
 }
 
+/// Prefetches for stores.
+///
+/// # Safety
+///
+/// None is needed: a prefetch never faults.
+#[inline]
+pub(super) unsafe fn prefetch_to_store(at: *const u8) {
+    // SAFETY: a hint, which never faults.
+    unsafe { asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
+}
+
 // A plain `ldp` is torn by a concurrent `stxp` or `casp` unless the CPU has LSE2, so the other two methods load with
 // the instructions that they store with.
 pairs! {

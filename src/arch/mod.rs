@@ -111,6 +111,16 @@ pub fn prefetch_of<T>(value: &T) {
     }
 }
 
+/// Prefetches the lines of `value`, sixteen at most, for stores. A hint; does nothing in the portable code.
+#[inline]
+pub fn prefetch_to_store<T>(value: &T) {
+    const LINE: usize = 64;
+    for at in (0..size_of::<T>().min(16 * LINE)).step_by(LINE).chain(size_of::<T>().checked_sub(1)) {
+        // SAFETY: a reference never points to a device's memory.
+        unsafe { cpu::prefetch_to_store(core::ptr::from_ref(value).wrapping_byte_add(at).cast()) }
+    }
+}
+
 /// Reads sixteen bytes that no other core can change halfway. The trees of this crate only [store](store_pair) pairs.
 ///
 /// Orders nothing else, like a relaxed load.

@@ -51,6 +51,14 @@ pub(super) fn compiler_barrier() {
 #[inline]
 pub(super) unsafe fn prefetch(_at: *const u8) {}
 
+/// Does nothing: there is no portable prefetch.
+///
+/// # Safety
+///
+/// None is needed: it does nothing.
+#[inline]
+pub(super) unsafe fn prefetch_to_store(_at: *const u8) {}
+
 /// # Safety
 ///
 /// That of [`super::load_pair`].

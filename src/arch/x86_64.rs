@@ -120,6 +120,17 @@ pub(super) unsafe fn prefetch(at: *const u8) {
     unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
 }
 
+/// Prefetches for stores. Where a processor does not know the instruction, it does nothing.
+///
+/// # Safety
+///
+/// None is needed: a prefetch never faults.
+#[inline]
+pub(super) unsafe fn prefetch_to_store(at: *const u8) {
+    // SAFETY: a hint, which never faults.
+    unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) }
+}
+
 pairs! {
     Avx "avx" if has_cx16() && has_avx() => ops::load_avx, ops::store_avx, ops::cas128;
     Cx16 "cx16" if has_cx16() => load_cx16, store_cx16, ops::cas128;

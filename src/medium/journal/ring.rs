@@ -13,6 +13,7 @@ use super::head;
 use super::memory::{CELL, HEAD, Memory, cells};
 use super::rule::{Rule, holds};
 use super::sum::{KEYS, KeyedSum};
+use crate::arch;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// It is added to the counter of positions when the ring is closed.
 const CLOSED: u64 = 1 << 63;
+/// How many cells further a cell is prefetched: the time of some changes.
+const AHEAD: u64 = 12;
 
 /// What appending to the ring came to.
 #[must_use]
@@ -249,6 +252,8 @@ impl<R: Memory> Ring<R> {
             stored.store(word, Ordering::Relaxed);
         }
         cell[0].store(sum.check() << 32 | claim(position), Ordering::Release);
+        // The next append waits for these stores, and for those of the cells to come it would wait longer.
+        arch::prefetch_to_store(now.cell(position + AHEAD));
     }
 
     /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The
