@@ -20,6 +20,7 @@ pub(crate) mod of_process;
 #[cfg(not(bristlecone_loom))]
 mod parking;
 pub(crate) mod process;
+pub(crate) mod several;
 pub(crate) mod shards;
 pub(crate) mod tally;
 pub(crate) mod version;

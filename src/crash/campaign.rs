@@ -6,6 +6,7 @@ use super::part::Part;
 use super::tree_type::Values;
 use crate::medium::{Event, Model, Step};
 use crate::node::IndexKind;
+use crate::sync::several::processors;
 use std::time::Duration;
 
 /// What is checked, and how far.
@@ -45,7 +46,7 @@ pub struct Campaign {
 impl Campaign {
     /// A campaign without a planted bug, with recovery cut once, on all cores.
     pub fn new(model: Model) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = processors();
         Self {
             model,
             index: IndexKind::Volatile,

@@ -91,7 +91,7 @@ impl Default for Campaign {
             rounds: u64::MAX,
             time: Duration::MAX,
             patience: Duration::from_secs(180),
-            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+            lanes: crate::sync::several::processors(),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! The number of entries. After a crash, all leaves must be touched first.
 
 use super::directory::Directory;
-use super::walk::on_threads;
 use super::{TreeNode, TreeState};
 use crate::error::Broken;
 use crate::medium::Medium;
 use crate::node::{LOW, WordNode};
+use crate::sync::several::{on_threads, processors};
 use crate::sync::{AtomicUsize, Ordering};
-use std::num::NonZero;
 use std::sync::OnceLock;
 
 /// With fewer blocks than this, one thread is as fast as several.
@@ -44,7 +43,7 @@ impl<N: WordNode, M: Medium> TreeState<N, M> {
     #[cold]
     pub(super) fn touch_all(&self) -> Result<(), Broken> {
         let starts = self.starts();
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(starts.len());
+        let threads = processors().min(starts.len());
         let (next, broken) = (AtomicUsize::new(0), OnceLock::new());
         on_threads(threads, &|| {
             while broken.get().is_none() {

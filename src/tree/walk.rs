@@ -10,9 +10,8 @@ use crate::error::{Broken, Fault};
 use crate::medium::{Hint, Medium};
 use crate::node::{Keys, NEXT};
 use crate::pool::segments::{Places, SegmentKind};
+use crate::sync::several::{on_threads, processors};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
-use std::num::NonZero;
-use std::thread;
 
 /// With fewer blocks than this, following the chain is as fast.
 const FEW: usize = if cfg!(test) { 500 } else { 10_000 };
@@ -141,7 +140,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     fn headers(&self, numbered: &Numbered) -> Headers {
         let blocks = numbered.segments.len() * numbered.blocks;
         let mut headers = Headers { name: vec![0; blocks], next: vec![BAD; blocks] };
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(numbered.segments.len());
+        let threads = processors().min(numbered.segments.len());
         let parts = headers.name.chunks_mut(numbered.blocks).zip(headers.next.chunks_mut(numbered.blocks));
         let parts: Vec<_> = parts.map(std::sync::Mutex::new).collect();
         let of = self.blocks_to_read(blocks);
@@ -226,19 +225,6 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         let segment = numbered.segments[number / numbered.blocks];
         self.pool.segments.start(segment) + (number % numbered.blocks) as u64 * N::BYTES
     }
-}
-
-/// Runs `work` on this many threads, including this one; on fewer if the system provides no more.
-pub(super) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
-    on_threads_of(&thread::Builder::new, threads, work);
-}
-
-fn on_threads_of(builder: &dyn Fn() -> thread::Builder, threads: usize, work: &(dyn Fn() + Sync)) {
-    thread::scope(|scope| {
-        let spawned = (1..threads).map_while(|_| builder().spawn_scoped(scope, work).ok());
-        spawned.for_each(drop);
-        work();
-    });
 }
 
 #[cfg(all(test, not(bristlecone_loom)))]
@@ -334,24 +320,6 @@ mod tests {
     }
 
     // Under Miri, a thread can have a stack of any size.
-    #[test]
-    #[cfg_attr(miri, ignore)]
-    fn where_no_thread_is_to_be_had_one_does_all() {
-        use std::sync::atomic::{AtomicUsize, Ordering};
-        use std::thread::Builder;
-
-        let worked = |builder: &dyn Fn() -> Builder| {
-            let times = AtomicUsize::new(0);
-            super::on_threads_of(builder, 3, &|| {
-                times.fetch_add(1, Ordering::Relaxed);
-            });
-            times.into_inner()
-        };
-        assert_eq!(worked(&Builder::new), 3);
-        // This is more stack than there is address space.
-        assert_eq!(worked(&|| Builder::new().stack_size(1 << 50)), 1);
-    }
-
     fn sweep_finds_what_following_finds<N: WordNode>() {
         with_leaves::<N>(|state| {
             let (found, followed) = (state.find_leaves(state.head()).unwrap(), state.follow(state.head()).unwrap());

@@ -5,7 +5,10 @@ use super::frame::{LogEntry, damaged, entries};
 use super::log::Frames;
 use super::rule::{Rule, holds};
 use crate::error::Fault;
+use crate::sync::several::on_threads;
 use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The unit in which the pool file is read and written.
 const PAGE: u64 = 4096;
@@ -16,6 +19,8 @@ const AT_ONCE: [u64; 2] = [64 << 10, 64 << 20];
 const PART: u64 = 16;
 /// How many adjacent pages are read and written at a time.
 const RUN: u64 = 64;
+/// How many entries a thread takes at a time, or a few more: those of one page are written by one thread.
+const PART_OF_THREAD: usize = 4096;
 
 /// Calls `each` for each entry of the log up to a place, of a pool of `len` bytes.
 pub(super) fn each<F: Disk>(
@@ -36,26 +41,31 @@ pub(super) fn each<F: Disk>(
     Ok(())
 }
 
+/// Of an entry, its offset, and where its words are in [`Patches::words`].
+type Patch = (u64, u32);
+
 /// Entries that are on their way to the pool file.
 pub(super) struct Patches<'p, F> {
     pool: &'p F,
     len: u64,
+    /// How many threads write.
+    threads: usize,
     /// How many bytes of entries are put into order at a time.
     at_once: u64,
-    /// Of each entry its offset, and where its words are in `words`.
-    entries: Vec<(u64, u32)>,
+    entries: Vec<Patch>,
     words: Vec<u8>,
     /// Bytes written so far.
     written: u64,
 }
 
 impl<'p, F: Disk> Patches<'p, F> {
-    /// For a pool of `len` bytes, whose private pages may take so many bytes of memory.
-    pub(super) fn new(pool: &'p F, len: u64, budget: u64) -> Self {
+    /// For a pool of `len` bytes, whose private pages may take so many bytes of memory, written on so many threads.
+    pub(super) fn new(pool: &'p F, len: u64, budget: u64, threads: usize) -> Self {
         let [least, most] = AT_ONCE;
         Self {
             pool,
             len,
+            threads,
             at_once: (budget / PART).clamp(least, most),
             entries: Vec::new(),
             words: Vec::new(),
@@ -83,8 +93,26 @@ impl<'p, F: Disk> Patches<'p, F> {
     fn write(&mut self) -> io::Result<()> {
         // Stable: of entries of one page, the later ones stay the later ones.
         self.entries.sort_by_key(|&(at, _)| at / PAGE);
-        let mut pages = Vec::new();
-        let mut rest = &self.entries[..];
+        let (parts, next) = (parts(&self.entries), AtomicUsize::new(0));
+        let (written, failed) = (AtomicU64::new(0), OnceLock::new());
+        on_threads(self.threads.min(parts.len()), &|| {
+            while let (Some(part), None) = (parts.get(next.fetch_add(1, Ordering::Relaxed)), failed.get()) {
+                match self.write_part(part) {
+                    Ok(bytes) => _ = written.fetch_add(bytes, Ordering::Relaxed),
+                    Err(error) => _ = failed.set(error),
+                }
+            }
+        });
+        self.written += written.into_inner();
+        failed.into_inner().map_or(Ok(()), Err)?;
+        self.entries.clear();
+        self.words.clear();
+        Ok(())
+    }
+
+    /// Writes entries that are in the order of their pages. Returns how many bytes.
+    fn write_part(&self, mut rest: &[Patch]) -> io::Result<u64> {
+        let (mut pages, mut written) = (Vec::new(), 0);
         while let Some(&(first, _)) = rest.first() {
             let start = first / PAGE * PAGE;
             let mut end = start + PAGE;
@@ -107,10 +135,60 @@ impl<'p, F: Disk> Patches<'p, F> {
             if before.as_ref() != Some(&pages) {
                 self.pool.write(start, &pages)?;
             }
-            self.written += pages.len() as u64;
+            written += pages.len() as u64;
         }
-        self.entries.clear();
-        self.words.clear();
-        Ok(())
+        Ok(written)
+    }
+}
+
+/// Entries that are in the order of their pages, in parts that have no page in common.
+fn parts(mut entries: &[Patch]) -> Vec<&[Patch]> {
+    let mut parts = Vec::new();
+    while !entries.is_empty() {
+        let some = entries.len().min(PART_OF_THREAD);
+        let last = entries[some - 1].0 / PAGE;
+        let (part, rest) = entries.split_at(some + entries[some..].partition_point(|&(at, _)| at / PAGE == last));
+        parts.push(part);
+        entries = rest;
+    }
+    parts
+}
+
+#[cfg(all(test, not(bristlecone_loom)))]
+mod tests {
+    use super::super::sim::{Fate, SimDisk};
+    use super::*;
+    use crate::random::Random;
+    use std::sync::Arc;
+
+    const LEN: u64 = 300 * PAGE;
+
+    fn applied(threads: usize) -> Vec<u8> {
+        let (pool, mut random) = (SimDisk::new(&Arc::new(Fate::endless()), LEN), Random(7));
+        let mut patches = Patches::new(&pool, LEN, u64::MAX, threads);
+        for number in 0..3 * PART_OF_THREAD as u64 {
+            // Some pages have most of them, so that parts would end within these.
+            let page = if random.one_in(2) { 7 } else { random.below(LEN / PAGE) };
+            let entry = LogEntry::new(page * PAGE + random.below(PAGE / 8 - 1) * 8, 2);
+            patches.push(entry, &[number, !number].map(u64::to_le_bytes).concat()).unwrap();
+        }
+        assert!(patches.done().unwrap() >= LEN);
+        pool.bytes()
+    }
+
+    #[test]
+    fn many_threads_write_what_one_writes() {
+        assert!(applied(1) == applied(4));
+    }
+
+    #[test]
+    fn parts_have_no_page_in_common() {
+        let mut random = Random(3);
+        let mut entries: Vec<Patch> = (0..20_000).map(|_| (random.below(40) * 1000, 0)).collect();
+        entries.sort_unstable();
+        let parts = parts(&entries);
+        assert!(parts.len() > 2 && parts.concat() == entries);
+        let page = |entry: Option<&Patch>| entry.map(|&(at, _)| at / PAGE);
+        assert!(parts.windows(2).all(|two| page(two[0].last()) < page(two[1].first())));
     }
 }

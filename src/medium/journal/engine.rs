@@ -21,6 +21,7 @@ use crate::medium::LINE;
 use crate::medium::disk_file::{Failed, is_room_missing, longest_file};
 use crate::medium::event::EventKind;
 use crate::medium::vitals::Vitals;
+use crate::sync::several::processors;
 use crate::sync::windows::Windows;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_loop, yield_now};
 use std::cell::Cell;
@@ -837,7 +838,9 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
         applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
         let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
-        let mut patches = Patches::new(&self.pool, self.len(), self.private.budget());
+        // Nobody waits for a checkpoint, but for an open.
+        let threads = if forget { 1 } else { processors() };
+        let mut patches = Patches::new(&self.pool, self.len(), self.private.budget(), threads);
         let mut frames = Frames::new(&self.log, known, from);
         each(&mut frames, end.at, self.len(), |entry, words| patches.push(entry, words))?;
         let written = patches.done().map_err(Fault::io("write to the pool"))?;

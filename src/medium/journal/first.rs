@@ -140,7 +140,7 @@ pub(super) fn settle<F: Disk>(
     let next = each((pool, &marker), log, header, ring, |_, _| Ok(()))?;
     let mut marker = Marker { applied: next, number: marker.number.max(header.number), ..marker };
     marker.write(pool).map_err(writing())?;
-    let mut patches = Patches::new(pool, pool.len().map_err(Fault::io("inspect"))?, u64::MAX);
+    let mut patches = Patches::new(pool, pool.len().map_err(Fault::io("inspect"))?, u64::MAX, 1);
     each((pool, &marker), log, header, ring, |entry, words| patches.push(entry, words).map_err(writing()))?;
     patches.done().map_err(writing())?;
     pool.sync().map_err(Fault::io("sync the pool"))?;
