@@ -52,6 +52,8 @@ pub enum EventKind {
         leaves: u64,
         /// How long that took.
         took: Duration,
+        /// Whether an image said where most of them are (`NAME.image`), so that not all had to be read.
+        by_image: bool,
     },
     /// The log of a pool that was here before was in the way of this one's.
     OldLog {
@@ -222,8 +224,9 @@ impl fmt::Display for EventKind {
                 }
                 if *without_ring { write!(f, "; without its ring: what was not synced is lost") } else { Ok(()) }
             }
-            Self::TreeRecovered { tree, leaves, took } => {
-                write!(f, "the {leaves} leaves of tree {tree:?} were found again in {took:.1?}")
+            Self::TreeRecovered { tree, leaves, took, by_image } => {
+                let how = if *by_image { ", by the image" } else { "" };
+                write!(f, "the {leaves} leaves of tree {tree:?} were found again in {took:.1?}{how}")
             }
             Self::OldLog { done: OldLog::Removed } => {
                 write!(f, "the log of a pool that was here before was removed: nothing needed it")

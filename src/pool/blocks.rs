@@ -414,16 +414,16 @@ impl Blocks {
     /// Takes over what an [image](Self::image) says of the segments that the class still has. In others nothing is in
     /// use, nor in what segments have become longer by. Returns false if it cannot be right.
     #[must_use]
-    pub(crate) fn restore_image(&self, segments: &Segments, words: &mut impl Iterator<Item = u64>) -> bool {
+    pub(crate) fn restore_image(&self, segments: &Segments, words: &mut std::slice::Iter<'_, u64>) -> bool {
         let mut known: HashMap<u64, (u32, Vec<u64>)> = HashMap::new();
-        let (true, Some(parts)) = (words.next() == Some(class_word(self.class)), words.next()) else { return false };
+        let (true, Some(&parts)) = (words.next() == Some(&class_word(self.class)), words.next()) else { return false };
         for _ in 0..parts {
-            let (Some(segment), Some(blocks)) = (words.next(), words.next()) else { return false };
+            let (Some(&segment), Some(&blocks)) = (words.next(), words.next()) else { return false };
             if blocks > u64::from(self.blocks_in(segments.size())) {
                 return false;
             }
             let len = blocks.div_ceil(64) as usize;
-            let bits: Vec<u64> = words.by_ref().take(len).collect();
+            let bits: Vec<u64> = words.by_ref().copied().take(len).collect();
             if bits.len() < len {
                 return false;
             }

@@ -10,6 +10,7 @@ use super::PoolState;
 use crate::medium::{FoundImage, ImageMaker, Made, Medium, NamedLines};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -47,12 +48,15 @@ pub(crate) struct TreeCopy {
 }
 
 impl TreeCopy {
-    /// All that the tree says of itself.
-    fn into_words(self) -> Vec<u64> {
-        let mut words = self.words;
-        words.push(self.index.leaves.len() as u64);
-        words.extend(self.index.leaves.iter().flat_map(|&(name, leaf)| [name, leaf]));
-        words
+    /// Adds all that the tree says of itself.
+    fn write(self, words: &mut Vec<u64>) {
+        let leaves = self.index.leaves;
+        let len = self.words.len() + 1 + leaves.len() * 2;
+        words.reserve_exact(len + 1);
+        words.push(len as u64);
+        words.extend(self.words);
+        words.push(leaves.len() as u64);
+        words.extend(leaves.iter().flat_map(|&(name, leaf)| [name, leaf]));
     }
 }
 
@@ -125,10 +129,10 @@ impl Seats {
 struct Maker(Arc<Seats>);
 
 impl ImageMaker for Maker {
-    fn make(&self, worth: u64, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
+    fn make(&self, worth: Range<u64>, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
         let seats = self.0.all();
         let leaves = seats.iter().filter_map(|seat| seat.with(|tree| tree.leaves())).sum::<u64>();
-        if leaves == 0 || leaves < worth {
+        if leaves == 0 || !worth.contains(&leaves) {
             return Made::NotWorthIt;
         }
         let mut copies: Vec<(&Seat, TreeCopy)> = Vec::new();
@@ -137,7 +141,7 @@ impl ImageMaker for Maker {
             copies = seats.iter().filter_map(|seat| Some((&**seat, begin(seat)?))).collect();
         });
         if !begun {
-            return Made::NeverAtRest;
+            return Made::NotNow;
         }
         copies.retain_mut(|(seat, copy)| {
             loop {
@@ -151,16 +155,15 @@ impl ImageMaker for Maker {
             copies.retain(|(seat, copy)| seat.with(|tree| tree.end_image(copy)) == Some(true));
         });
         if !ended {
-            return Made::NeverAtRest;
+            return Made::NotNow;
         }
         if copies.is_empty() {
-            return Made::NotWorthIt;
+            return Made::NotNow;
         }
         let mut words = vec![copies.len() as u64];
         for (seat, copy) in copies {
-            let own = copy.into_words();
-            words.extend([u64::from(seat.slot), own.len() as u64]);
-            words.extend(own);
+            words.push(u64::from(seat.slot));
+            copy.write(&mut words);
         }
         Made::Image(words)
     }
@@ -168,31 +171,39 @@ impl ImageMaker for Maker {
 
 /// What the image that was found says of one tree.
 pub(crate) struct TreeImage {
-    pub(crate) words: Vec<u64>,
+    words: Arc<Vec<u64>>,
+    own: Range<usize>,
     pub(crate) named: Arc<NamedLines>,
+}
+
+impl TreeImage {
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words[self.own.clone()]
+    }
 }
 
 /// What was found of an image, until its trees are opened.
 #[derive(Default)]
 pub(super) struct Found {
-    trees: HashMap<u16, Vec<u64>>,
+    words: Arc<Vec<u64>>,
+    /// Where the words of each tree are.
+    trees: HashMap<u16, Range<usize>>,
     named: Arc<NamedLines>,
 }
 
 impl Found {
     /// `None`: the image is damaged.
     fn read(FoundImage { words, named }: FoundImage) -> Option<Self> {
-        let mut words = words.into_iter();
         let mut trees = HashMap::new();
-        for _ in 0..words.next()? {
-            let (slot, len) = (words.next()?, words.next()? as usize);
-            let own: Vec<u64> = words.by_ref().take(len).collect();
-            if own.len() < len {
-                return None;
-            }
+        let mut at = 1;
+        for _ in 0..*words.first()? {
+            let &[slot, len] = words.get(at..at + 2)?.first_chunk()?;
+            let own = at + 2..(at + 2).checked_add(len as usize)?;
+            words.get(own.clone())?;
+            at = own.end;
             trees.insert(u16::try_from(slot).ok()?, own);
         }
-        Some(Self { trees, named: Arc::new(named) })
+        Some(Self { words: Arc::new(words), trees, named: Arc::new(named) })
     }
 }
 
@@ -217,11 +228,11 @@ impl<M: Medium> PoolState<M> {
     /// What was found of the image of a tree. Once: what comes later, the image does not know.
     pub(crate) fn take_tree_image(&self, slot: u16) -> Option<TreeImage> {
         let mut found = self.found_image.lock();
-        let words = found.trees.remove(&slot)?;
-        let named = Arc::clone(&found.named);
+        let own = found.trees.remove(&slot)?;
+        let (words, named) = (Arc::clone(&found.words), Arc::clone(&found.named));
         if found.trees.is_empty() {
             *found = Found::default();
         }
-        Some(TreeImage { words, named })
+        Some(TreeImage { words, own, named })
     }
 }

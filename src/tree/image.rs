@@ -13,7 +13,7 @@ use crate::chain::Links;
 use crate::error::{Broken, Fault};
 use crate::medium::{LINE, Medium, NamedLines};
 use crate::node::{Keys, NEXT};
-use crate::pool::images::{Imaged, IndexCopy, TreeCopy, TreeImage};
+use crate::pool::images::{Imaged, IndexCopy, TreeCopy};
 use crate::pool::records::{Records, release_extents};
 use crate::pool::segments::{Places, SegmentKind};
 use crate::sync::Ordering;
@@ -223,10 +223,11 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Takes over what an image and the log say together. Returns false if there is no such image, or if something does
     /// not fit: then all leaves must be found.
     pub(super) fn restore_image(&self, head: u64) -> bool {
-        let Some(TreeImage { words, named }) = self.pool.take_tree_image(self.root.slot) else { return false };
+        let Some(image) = self.pool.take_tree_image(self.root.slot) else { return false };
+        let named = &*image.named;
         // If the root was named, it may be another tree, or begin with another leaf.
         let is_same = named.within(self.root.bytes()).is_empty() && Links::<N, M>::CLASSES == 1;
-        let is_restored = is_same && self.restore_from(head, &words, &named).is_ok_and(|found| found.is_some());
+        let is_restored = is_same && self.restore_from(head, image.words(), named).is_ok_and(|found| found.is_some());
         #[cfg(test)]
         BY_IMAGE.set(BY_IMAGE.get() + u64::from(is_restored));
         is_restored
@@ -235,27 +236,25 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     /// Nothing or an error: all leaves must be found.
     fn restore_from(&self, head: u64, words: &[u64], named: &NamedLines) -> Result<Option<()>, Fault> {
         let (m, segments) = (self.medium(), &self.pool.segments);
-        let mut words = words.iter().copied();
-        let (Some(spare), Some(tail), Some(extents)) = (words.next(), words.next(), words.next()) else {
+        let mut words = words.iter();
+        let (Some(&spare), Some(&tail), Some(&extents)) = (words.next(), words.next(), words.next()) else {
             return Ok(None);
         };
-        let mut extents: HashSet<u64> = words.by_ref().take(extents as usize).collect();
+        let mut extents: HashSet<u64> = words.by_ref().copied().take(extents as usize).collect();
         let classes = self.leaves.records.as_ref().map_or(&[][..], Records::classes);
-        if words.next() != Some(classes.len() as u64)
+        if words.next() != Some(&(classes.len() as u64))
             || !classes.iter().all(|class| class.restore_image(segments, &mut words))
         {
             return Ok(None);
         }
         let blocks = NamedBlocks::new(self, named);
         let tail = (tail != 0).then_some([u64::MAX, tail]);
-        let Some(leaves) = words.next() else { return Ok(None) };
-        let known: Vec<u64> = words.chain(tail.into_iter().flatten()).collect();
-        if leaves.checked_add(u64::from(tail.is_some())) != Some(known.len() as u64 / 2)
-            || !known.len().is_multiple_of(2)
-        {
+        let Some(&leaves) = words.next() else { return Ok(None) };
+        let (known, rest) = words.as_slice().as_chunks();
+        if leaves != known.len() as u64 || !rest.is_empty() {
             return Ok(None);
         }
-        let Some(leaves) = self.leaves_of_image(head, known.as_chunks().0, &blocks)? else { return Ok(None) };
+        let Some(leaves) = self.leaves_of_image(head, (known, tail.as_ref()), &blocks)? else { return Ok(None) };
         let spare = spare.saturating_add(blocks.lines * CHANGED).saturating_add(UNKNOWN);
         let in_use = classes.iter().map(|class| class.in_use()).sum::<u64>();
         if !classes.is_empty() && spare > 2 * UNKNOWN + in_use / SPARE {
@@ -294,9 +293,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
     ///
     /// No key is compared, so no low is read of a leaf that may be gone. A leaf that has not changed is in the chain if
     /// its left neighbour is, and has not changed, or leads to it.
-    fn leaves_of_image(&self, head: u64, known: &[[u64; 2]], blocks: &NamedBlocks) -> Result<Option<Leaves>, Broken> {
-        let mut listed: Vec<(u64, u64)> = Vec::with_capacity(known.len() + blocks.lines as usize);
-        let mut rest = known.iter();
+    fn leaves_of_image(
+        &self,
+        head: u64,
+        (known, tail): (&[[u64; 2]], Option<&[u64; 2]>),
+        blocks: &NamedBlocks,
+    ) -> Result<Option<Leaves>, Broken> {
+        let mut listed: Vec<(u64, u64)> = Vec::with_capacity(known.len() + 1 + blocks.lines as usize);
+        let mut rest = known.iter().chain(tail);
         let most = listed.capacity();
         while let Some(&[name, leaf]) = rest.next() {
             let at = self.leaves.accept(leaf, leaf)?;

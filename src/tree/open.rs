@@ -133,7 +133,7 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
             None => {
                 let began = Instant::now();
                 if self.restore_image(head) {
-                    self.is_recovered(began);
+                    self.is_recovered(began, true);
                 } else {
                     self.walk(head)?;
                 }
@@ -173,14 +173,14 @@ impl<N: TreeNode, M: Medium> TreeState<N, M> {
         }
         // Only now does no durable word name a block that is free.
         self.release_unused();
-        self.is_recovered(began);
+        self.is_recovered(began, false);
         Ok(())
     }
 
     /// Tells that the tree was found again.
-    fn is_recovered(&self, began: Instant) {
+    fn is_recovered(&self, began: Instant, by_image: bool) {
         let (tree, leaves) = (self.name.lock().clone(), self.leaves.in_use());
-        self.pool.vitals.tell(EventKind::TreeRecovered { tree, leaves, took: began.elapsed() });
+        self.pool.vitals.tell(EventKind::TreeRecovered { tree, leaves, took: began.elapsed(), by_image });
     }
 
     /// Finds which records are in use, in a tree that was opened by an image. Nobody changes the tree meanwhile.

@@ -6,7 +6,7 @@ use super::budget::Share;
 use super::engine::{Engine, JournalStat};
 use super::header::{Header, Seat};
 use super::image_file::ImageFile;
-use super::images::{FoundImage, ImageMaker, ImagePlace, MOST};
+use super::images::{FoundImage, ImageMaker, ImagePlace};
 use super::keeper::Keeper;
 use super::left::{OldLog, Recovered, Recovery, RingPlace, Terms, Wanted, reading, survey};
 use super::marker::{Marker, said};
@@ -87,10 +87,8 @@ impl Attached {
         let memory = limit::memory();
         let share = Share::new(private_memory, memory);
         let image = ImageFile::new(path, pool, uuid);
-        // Of the budget, a part: lines are noted in eight bytes, and sorted.
-        let lines = usize::try_from(share.limit() / 64).map_or(MOST, |lines| lines.min(MOST));
         let opening = Opening {
-            images: Some((&image, lines)),
+            images: Some((&image, share.limit())),
             terms: Terms { boot, recovery: wanted.recovery },
             nonce: random(),
             path: home.place(seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
@@ -118,8 +116,8 @@ impl Attached {
             file.when_failed(move |failed| told.upgrade().iter().for_each(|engine| engine.is_told(failed)));
         }
         image.clean();
-        engine.keeps_images(Box::new(image));
         engine.makes_images_as_forced().map_err(Fault::io("choose when images are made"))?;
+        engine.keeps_images(Box::new(image));
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
         pool.is_kept_by(memory, keeper.checkpoints());

@@ -1114,7 +1114,9 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
             }
         }
         if is_full(&engine.oldest) && holds(Rule::ImageKept) {
-            engine.set_header(|header| header.image = None)?;
+            let mut lost = None;
+            engine.set_header(|header| lost = header.image.take())?;
+            engine.has_lost_image(lost);
         }
         Ok(())
     }

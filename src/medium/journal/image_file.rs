@@ -2,7 +2,7 @@
 
 use super::beside::{belong_to_those_of, id, is_trusted, with_ending};
 use super::disk::Disk;
-use super::images::{HEAD_BYTES, ImagePlace, is_image};
+use super::images::{HEAD_BYTES, ImagePlace, NewImage, is_image};
 use crate::medium::disk_file::{DiskFile, Role};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -86,7 +86,7 @@ fn head(file: &File) -> io::Result<Vec<u8>> {
 }
 
 impl ImagePlace for ImageFile {
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, image: &NewImage) -> io::Result<()> {
         let (place, part) = (with_ending(&self.path, ENDING), with_ending(&self.path, PART));
         if !self.is_here() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the pool is not at its path any more"));
@@ -96,11 +96,11 @@ impl ImagePlace for ImageFile {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is no image", place.display())));
         }
         self.clean();
-        self.has_room(bytes.len() as u64)?;
+        self.has_room(image.len())?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = DiskFile::new(File::from(rustix::fs::open(&part, flags, PRIVATE)?), Role::Image);
         let made = belong_to_those_of(file.as_file(), self.pool.as_file())
-            .and_then(|()| file.write(0, bytes))
+            .and_then(|()| image.write(|at, bytes| file.write(at, bytes)))
             .and_then(|()| file.sync())
             .and_then(|()| std::fs::rename(&part, &place));
         if made.is_err() {

@@ -24,13 +24,21 @@ const MAGIC: u64 = u64::from_le_bytes(*b"BRISIMAG");
 const HEAD: usize = 6;
 pub(super) const HEAD_BYTES: u64 = HEAD as u64 * 8;
 /// How many lines are noted of a log at most.
-pub(super) const MOST: usize = 8 << 20;
+const MOST: usize = 8 << 20;
+/// How many words are written at a time.
+const PIECE: usize = 16 << 10;
+
+/// How many bytes an image may have, where private pages have such a budget. There are several copies of its parts
+/// while it is made, or read (IM14).
+pub(super) fn most_bytes(budget: u64) -> u64 {
+    budget / 4
+}
 
 /// What makes images of the trees of a pool.
 pub trait ImageMaker: Send + Sync {
-    /// Makes one, if the trees have as many leaves together as are `worth` it. `at_rest` calls what it is given while
+    /// Makes one, if so many leaves as the trees have together are `worth` it. `at_rest` calls what it is given while
     /// no thread stores to the pool; it returns false if one always does.
-    fn make(&self, worth: u64, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made;
+    fn make(&self, worth: Range<u64>, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made;
 }
 
 /// What an attempt to make an image came to.
@@ -38,16 +46,54 @@ pub trait ImageMaker: Send + Sync {
 pub enum Made {
     /// Its words.
     Image(Vec<u64>),
-    /// The trees are small, or there can be none of them at the moment.
+    /// The trees are small, or too large.
     NotWorthIt,
-    /// Some thread stores all the time.
-    NeverAtRest,
+    /// There can be none at the moment: some thread stores all the time, say.
+    NotNow,
+}
+
+/// An image that is to be written.
+pub(super) struct NewImage {
+    head: [u64; HEAD],
+    words: Vec<u64>,
+}
+
+impl NewImage {
+    pub(super) fn new(uuid: [u64; 2], number: u64, words: Vec<u64>) -> Self {
+        Self { head: [MAGIC, uuid[0], uuid[1], number, words.len() as u64, crc(&words)], words }
+    }
+
+    /// Its bytes.
+    pub(super) fn len(&self) -> u64 {
+        HEAD_BYTES + self.words.len() as u64 * 8
+    }
+
+    /// Calls `write` with one piece after the other, and the offset of each.
+    pub(super) fn write(&self, mut write: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut at = 0;
+        each_piece(&self.head, |bytes| write(0, bytes))?;
+        each_piece(&self.words, |bytes| {
+            write(HEAD_BYTES + at, bytes)?;
+            at += bytes.len() as u64;
+            Ok(())
+        })
+    }
+}
+
+/// Calls `each` with the bytes of some words after the other.
+fn each_piece(words: &[u64], mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(PIECE.min(words.len()) * 8);
+    words.chunks(PIECE).try_for_each(|words| {
+        bytes.clear();
+        words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        each(&bytes)
+    })
 }
 
 /// Where the image of a pool is kept.
 pub(super) trait ImagePlace: Send + Sync {
     /// Puts an image into the place of the one before. On the disk when it returns.
-    fn replace(&self, bytes: &[u8]) -> io::Result<()>;
+    fn replace(&self, image: &NewImage) -> io::Result<()>;
 
     /// What is there, if `len` tells its length from its first [`HEAD_BYTES`] bytes.
     fn read(&self, len: &dyn Fn(&[u8]) -> Option<u64>) -> io::Result<Option<Vec<u8>>>;
@@ -113,12 +159,16 @@ pub struct FoundImage {
 pub(super) fn find<F: Disk>(
     (log, header, end): (&F, &Header, Mark),
     image: ImageOfTrees,
-    (place, most): (&dyn ImagePlace, usize),
+    (place, budget): (&dyn ImagePlace, u64),
     len: u64,
 ) -> Option<FoundImage> {
-    let known = |head: &[u8]| decode_head(head, header.uuid, image.number).map(|(words, _)| HEAD_BYTES + words * 8);
-    let bytes = place.read(&known).ok()??;
-    let words = decode(&bytes, header.uuid, image.number)?;
+    let known = |head: &[u8]| {
+        let (words, _) = decode_head(head, header.uuid, image.number)?;
+        Some(HEAD_BYTES + words * 8).filter(|&bytes| bytes <= most_bytes(budget))
+    };
+    let words = decode(&place.read(&known).ok()??, header.uuid, image.number)?;
+    // Lines are noted in eight bytes, and sorted.
+    let most = usize::try_from(budget / 64).map_or(MOST, |lines| lines.min(MOST));
     let named = named_since(log, header, (image.kept, end), len, most)?;
     Some(FoundImage { words, named })
 }
@@ -148,18 +198,15 @@ fn named_since<F: Disk>(
     Some(NamedLines::new(named))
 }
 
-pub(super) fn encode(uuid: [u64; 2], number: u64, words: &[u64]) -> Vec<u8> {
-    let mut bytes = vec![0; (HEAD + words.len()) * 8];
-    let (head, body) = bytes.split_at_mut(HEAD * 8);
-    body.chunks_exact_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-    let head_words = [MAGIC, uuid[0], uuid[1], number, words.len() as u64, crc(body)];
-    head.chunks_exact_mut(8).zip(head_words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-    bytes
-}
-
 /// A checksum of the words. Zeros have another one.
-fn crc(body: &[u8]) -> u64 {
-    u64::from(crc32fast::hash(body)) | 1 << 32
+fn crc(words: &[u64]) -> u64 {
+    let mut sum = crc32fast::Hasher::new();
+    let added = each_piece(words, |bytes| {
+        sum.update(bytes);
+        Ok(())
+    });
+    added.expect("adding does not fail");
+    u64::from(sum.finalize()) | 1 << 32
 }
 
 /// Whether these are the first bytes of an image of some pool, or of the one with this uuid.
@@ -178,6 +225,7 @@ fn decode_head(head: &[u8], uuid: [u64; 2], number: u64) -> Option<(u64, u64)> {
 /// The words of the image with this number.
 fn decode(bytes: &[u8], uuid: [u64; 2], number: u64) -> Option<Vec<u64>> {
     let (head, body) = bytes.split_at_checked(HEAD_BYTES as usize)?;
-    let is_whole = decode_head(head, uuid, number) == Some((body.len() as u64 / 8, crc(body)));
-    is_whole.then(|| body.chunks_exact(8).map(word).collect())
+    let words: Vec<u64> = body.chunks_exact(8).map(word).collect();
+    let is_whole = decode_head(head, uuid, number) == Some((words.len() as u64, crc(&words)));
+    is_whole.then_some(words)
 }

@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::engine::Engine;
 use super::header::{Header, ImageOfTrees};
-use super::images::{FoundImage, ImageMaker, ImagePlace, Images, Made, encode};
+use super::images::{FoundImage, ImageMaker, ImagePlace, Images, Made, NewImage, most_bytes};
 use super::memory::Memory;
 use super::rule::{Rule, holds};
 use std::io;
@@ -12,18 +12,31 @@ use std::time::Duration;
 
 /// An image is made when the log since the one before has at least so many bytes; few in tests.
 const LEAST: u64 = if cfg!(test) { 256 } else { 4 << 20 };
+/// After so many bytes of the log it is asked again whether there is to be an image, if all trees were small.
+const SOON: u64 = 64 << 10;
 /// An image is made if trees have so many leaves together: a walk of fewer takes a millisecond.
 const WORTH: u64 = if cfg!(test) { 0 } else { 1000 };
-/// After how many bytes of the log an image is made; 0: after four times its own bytes. Without it, none is made.
+/// After how many bytes of the log an image is made, also of small trees: for tests.
 const VARIABLE: &str = "BRISTLECONE_IMAGE_EVERY";
 /// An image takes at most one in so many bytes of what is written anyway.
 const SHARE: u64 = 4;
+/// Bytes that a leaf takes in an image, without its records.
+const LEAF: u64 = 16;
 /// How much longer it takes to the next image, if there could be none.
 const LATER: u64 = if cfg!(test) { 1 } else { 8 };
 /// How long windows are waited for at first, how often, and how much longer the gate is open in between.
 const PATIENCE: Duration = Duration::from_micros(500);
 const TRIES: u32 = 4;
 const OPEN: u32 = 10;
+
+impl Images {
+    /// How many bytes the log has from one image to the next.
+    fn interval(&self) -> u64 {
+        let usual = || self.bytes.load(Ordering::Relaxed).saturating_mul(SHARE).max(LEAST);
+        self.every.get().copied().unwrap_or_else(usual)
+    }
+}
+
 impl<F: Disk, R: Memory> Engine<F, R> {
     /// Has images made by this from now on, or by nobody. Waits for one that is being made.
     pub(crate) fn set_image_maker(&self, maker: Option<Box<dyn ImageMaker>>) {
@@ -35,8 +48,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     pub(super) fn keeps_images(&self, place: Box<dyn ImagePlace>) {
         let _ = self.images.place.set(place);
         // Without one that counts, soon.
-        let next = self.images.bytes.load(Ordering::Relaxed).saturating_mul(SHARE).max(LEAST);
-        let due = self.header.lock().image.map_or(0, |image| image.kept.at + next);
+        let due = self.header.lock().image.map_or(0, |image| image.kept.at + self.images.interval());
         self.images.due.store(due, Ordering::Relaxed);
     }
 
@@ -47,7 +59,6 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes", said.display());
         let every = bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))?;
         let _ = self.images.every.set(every);
-        self.images.due.store(0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -68,6 +79,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.images.place.get().iter().for_each(|place| place.remove());
     }
 
+    /// Notes that the log has used the place of an image, so that another one is made as soon as it would take no more
+    /// than its share.
+    pub(super) fn has_lost_image(&self, image: Option<ImageOfTrees>) {
+        let images = &self.images;
+        if let Some(ImageOfTrees { kept, .. }) = image.filter(|_| images.every.get().is_none()) {
+            images.due.fetch_min(kept.at + images.bytes.load(Ordering::Relaxed) * SHARE, Ordering::Relaxed);
+        }
+    }
+
     /// How many bytes of the log are wanted, so that it has room for what is named between two images.
     pub(super) fn wanted_for_images(&self) -> u64 {
         self.images.bytes.load(Ordering::Relaxed) * SHARE * 2
@@ -75,8 +95,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Whether an image should be made where the log ends at a place.
     pub(super) fn wants_image(&self, end: u64) -> bool {
-        let is_asked_for = cfg!(test) || self.images.every.get().is_some();
-        is_asked_for && end >= self.images.due.load(Ordering::Relaxed) && self.images.place.get().is_some()
+        end >= self.images.due.load(Ordering::Relaxed) && self.images.place.get().is_some()
     }
 
     /// Makes an image of the trees, if it is time for that. Called by one thread at a time. What fails leaves the image
@@ -91,18 +110,17 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if !self.wants_image(kept.at) || self.check().is_err() {
             return Ok(());
         }
-        let forced = every.get().copied().filter(|&every| every > 0);
-        let next = || forced.unwrap_or((bytes.load(Ordering::Relaxed) * SHARE).max(LEAST));
-        let later = |times: u64| due.store(kept.at + next() * times, Ordering::Relaxed);
+        let later = |times: u64| due.store(kept.at + self.images.interval() * times, Ordering::Relaxed);
         later(LATER);
-        let worth = if forced.is_some() { 0 } else { WORTH };
-        let words = match maker.make(worth, &|work| self.at_rest(work)) {
+        let least = if every.get().is_some() { 0 } else { WORTH };
+        let most = most_bytes(self.private.budget()) / LEAF;
+        let words = match maker.make(least..most, &|work| self.at_rest(work)) {
             Made::Image(words) => words,
             Made::NotWorthIt => {
-                later(1);
+                due.store(kept.at + SOON.min(self.images.interval()), Ordering::Relaxed);
                 return Ok(());
             }
-            Made::NeverAtRest => return Ok(()),
+            Made::NotNow => return Ok(()),
         };
         if holds(Rule::ImageAfterLog) {
             // All that was stored before the image ends.
@@ -116,14 +134,17 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         // There is no other one of this number in this epoch, and epochs have nonces.
         let tries = made.fetch_add(1, Ordering::Relaxed);
         let number = (life.nonce ^ (sequence + 1).rotate_left(32) ^ tries.rotate_left(56)).max(1);
-        let image = encode(uuid, number, &words);
+        let image = NewImage::new(uuid, number, words);
         place.replace(&image)?;
-        bytes.store(image.len() as u64, Ordering::Relaxed);
+        bytes.store(image.len(), Ordering::Relaxed);
         later(1);
-        // If the log needed the room meanwhile, what was named since is not there any more.
+        let made = ImageOfTrees { number, kept, end };
         self.set_header(|header| {
+            // If there was a checkpoint meanwhile, the log may have used the place of what was named since.
             if header.oldest() <= kept.at {
-                header.image = Some(ImageOfTrees { number, kept, end });
+                header.image = Some(made);
+            } else {
+                self.has_lost_image(Some(made));
             }
         })
         .map_err(|fault| self.fail(fault))

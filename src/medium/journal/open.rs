@@ -142,8 +142,8 @@ pub(super) struct Opening<'o> {
     pub(super) nonce: u64,
     /// What messages call the ring.
     pub(super) path: String,
-    /// Where images are, and how many lines may be noted of what the log has named since.
-    pub(super) images: Option<(&'o dyn ImagePlace, usize)>,
+    /// Where images are, and the budget of the private pages, of which an image and what was named since take a part.
+    pub(super) images: Option<(&'o dyn ImagePlace, u64)>,
 }
 
 /// Opens the journal of a pool. `left` is the ring that the last process has left, if there is one. `renew` makes of it

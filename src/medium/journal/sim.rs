@@ -111,9 +111,9 @@ impl SimFile {
 }
 
 impl super::images::ImagePlace for SimDisk {
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, image: &super::images::NewImage) -> io::Result<()> {
         let part = Self::new(&self.fate, 0);
-        part.write(0, bytes)?;
+        image.write(|at, bytes| part.write(at, bytes))?;
         part.sync()?;
         moment();
         self.becomes(&part);

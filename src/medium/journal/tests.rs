@@ -5,7 +5,7 @@ use super::engine::Holes;
 use super::evict::Eviction;
 use super::frame::LogEntry;
 use super::header::Seat;
-use super::images::{FoundImage, ImageMaker, MOST, Made};
+use super::images::{FoundImage, ImageMaker, Made};
 use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
 use super::open::{self, Opening};
@@ -149,7 +149,7 @@ impl World {
             terms: Terms { boot: self.boot, recovery },
             nonce,
             path: "a ring".to_owned(),
-            images: Some((&image, MOST)),
+            images: Some((&image, u64::MAX)),
         };
         let (ring, seat) = (self.ring.clone(), Seat { in_memory: self.in_memory, number: 0 });
         let is_there = super::head::RingOwner::read(super::memory::Memory::words(&ring)).is_some() || !self.in_memory;
@@ -392,8 +392,8 @@ impl World {
 struct Numbered(u64);
 
 impl ImageMaker for Numbered {
-    fn make(&self, _worth: u64, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
-        if at_rest(&mut || {}) && at_rest(&mut || {}) { Made::Image(vec![self.0]) } else { Made::NeverAtRest }
+    fn make(&self, _worth: std::ops::Range<u64>, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
+        if at_rest(&mut || {}) && at_rest(&mut || {}) { Made::Image(vec![self.0]) } else { Made::NotNow }
     }
 }
 

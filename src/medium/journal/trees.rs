@@ -8,7 +8,6 @@ use super::Journal;
 use super::engine::{Engine, Holes};
 use super::head::RingOwner;
 use super::header::Seat;
-use super::images::MOST;
 use super::left::{Recovery, Terms};
 use super::marker::{Marker, PLACE};
 use super::memory::Memory;
@@ -281,7 +280,7 @@ impl Machine {
         let nonce = self.log.hash();
         let recovery = if self.is_lost { Recovery::WithoutRing } else { Recovery::Whole };
         let terms = Terms { boot: self.boot, recovery };
-        let opening = Opening { terms, nonce, path: "a ring".to_owned(), images: Some((&self.image, MOST)) };
+        let opening = Opening { terms, nonce, path: "a ring".to_owned(), images: Some((&self.image, u64::MAX)) };
         let (ring, left) = (self.ring.clone(), Some(self.ring.clone()).filter(|_| !self.is_lost));
         let renew = |_| Ok((ring, Seat { in_memory: false, number: 0 }));
         let engine = open::fitting(&self.pool, &self.log, marker)

@@ -68,7 +68,7 @@ fn an_image_of_a_class_counts_for_the_segments_that_it_still_has() {
     before.iter().chain(&more).filter(|&&at| of(at) == gone).for_each(|&at| blocks.give(&m, &segments, at));
     segments.release_idle(&m, 1);
     let again = Blocks::new(class);
-    assert!(again.restore_image(&segments, &mut words.iter().copied()));
+    assert!(again.restore_image(&segments, &mut words.iter()));
     assert_eq!(again.total(), blocks.total());
     let free: std::collections::HashSet<u64> = again.free(&segments).into_iter().collect();
     assert!(before.iter().all(|&at| of(at) == gone || !free.contains(&at)));
@@ -81,10 +81,10 @@ fn an_image_of_a_class_counts_for_the_segments_that_it_still_has() {
     assert_eq!(again.in_use(), used.collect::<std::collections::HashSet<_>>().len() as u64);
     // What cannot be right is refused, and nothing is read beyond it.
     for len in 0..words.len() {
-        assert!(!Blocks::new(class).restore_image(&segments, &mut words[..len].iter().copied()), "{len}");
+        assert!(!Blocks::new(class).restore_image(&segments, &mut words[..len].iter()), "{len}");
     }
     words[3] = u64::MAX;
-    assert!(!Blocks::new(class).restore_image(&segments, &mut words.iter().copied()));
+    assert!(!Blocks::new(class).restore_image(&segments, &mut words.iter()));
 }
 
 /// A class of leaves, or of records, with this many segments of 16 blocks, and of each only some blocks in use.

@@ -50,7 +50,7 @@ fn names(events: &Receiver<Event>) -> Vec<&'static str> {
 
 /// The pool as a killed process would leave it now.
 fn crash(from: &Path, to: &Path) {
-    for ending in ["", ".log", ".ring"] {
+    for ending in ["", ".log", ".ring", ".image"] {
         if with(from, ending).exists() {
             fs::copy(with(from, ending), with(to, ending)).unwrap();
         }
@@ -92,6 +92,58 @@ fn a_pool_tells_how_it_was_recovered_and_that_it_was_closed() {
         drop((pool.tree("t").unwrap(), pool));
         assert_eq!(names(&events), [""; 0]);
     }
+}
+
+/// Whether the tree `t` of a pool that a crash has left was found by an image; and all 60,000 of its keys.
+fn is_found_by_image(options: &Options, left: &Path) -> bool {
+    let (pool, events) = told(options, left);
+    let tree = pool.tree("t").unwrap();
+    let EventKind::TreeRecovered { by_image, .. } = next(&events, "tree_recovered") else { panic!() };
+    assert!(tree.len() == 60_000 && tree.iter().all(|(key, value)| key == value));
+    assert!(pool.check().unwrap().is_clean());
+    by_image
+}
+
+/// As [`crash`], of a pool for which work goes on in the background: again until nothing has happened meanwhile.
+fn crash_at_rest(pool: &Pool, from: &Path, to: &Path) {
+    let state = || (pool.journal(), fs::read(with(from, ".log")).unwrap()[..8192].to_vec());
+    loop {
+        let before = state();
+        crash(from, to);
+        if state() == before {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_large_tree_is_found_by_an_image() {
+    let scratch = Scratch::new();
+    let (path, left) = (scratch.path("pool"), scratch.path("left"));
+    let pool = options(Journal::OnRequest).open(&path).unwrap();
+    let tree = pool.tree("t").unwrap();
+    (0..50_000).for_each(|key| _ = tree.insert(key, key).unwrap());
+    pool.sync().unwrap();
+    (50_000..60_000).for_each(|key| _ = tree.insert(key, key).unwrap());
+    // It is made some time after a sync, and counts when the log says so, unless that has used its place meanwhile.
+    let since = Instant::now();
+    let all = options(Journal::OnRequest);
+    loop {
+        crash_at_rest(&pool, &path, &left);
+        if is_found_by_image(&all, &left) {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "no image is made, or none counts");
+        (0..1000).for_each(|key| _ = tree.insert(key, key).unwrap());
+        pool.sync().unwrap();
+    }
+    // What has less memory does without.
+    crash_at_rest(&pool, &path, &left);
+    assert!(!is_found_by_image(&all.clone().private_memory(4096), &left));
+    // And the image goes with the close.
+    drop(tree);
+    pool.close().unwrap();
+    assert!(!with(&path, ".image").exists());
 }
 
 #[test]

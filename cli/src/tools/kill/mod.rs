@@ -332,6 +332,8 @@ struct Found {
     lost_rings: u64,
     acknowledged: u64,
     wrong: Wrong,
+    /// Trees that were opened by images.
+    by_image: u64,
     /// The number of pools in which a fault was planted, and in which something was found wrong.
     planted: u64,
     wrong_rounds: u64,
@@ -340,6 +342,7 @@ struct Found {
 impl Found {
     fn wrong(&mut self, life: u64, what: &str, mut wrong: Wrong) {
         self.planted += u64::from(wrong.planted);
+        self.by_image += wrong.by_image;
         if wrong.is_nothing() {
             return;
         }
@@ -353,10 +356,10 @@ impl Found {
     }
 }
 
-/// Copies a pool, and its log and its ring if it has them. What the copy had of these before is gone.
+/// Copies a pool, and its log, its ring and its image if it has them. What the copy had of these before is gone.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
     let failed = |error: std::io::Error| format!("{}: {error}", to.display());
-    for ending in [".log", ".ring", ""] {
+    for ending in [".log", ".ring", ".image", ""] {
         let (from, to) = (with_ending(from, ending), with_ending(to, ending));
         if from.exists() {
             std::fs::copy(from, to).map_err(failed)?;
@@ -438,6 +441,7 @@ fn report(args: &Args, victims: &[Victim], found: &Found, leaked: u64, took: Dur
             "copies": copies,
             "kills_with_journal": found.with_journal,
             "lost_rings": found.lost_rings,
+            "trees_by_image": found.by_image,
             "acknowledged": acknowledged,
             "lost": wrong.lost,
             "invented": wrong.invented,

@@ -5,8 +5,10 @@ use super::{Args, Control, Look};
 use crate::out::Outcome;
 use bristlecone::Pool;
 use bristlecone::medium::{Mapped, Mapping};
+use bristlecone::stat::EventKind;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::mpsc::channel;
 
 /// For one thread: the content after its acknowledged changes, and the content after the change in flight, too.
 struct Expected {
@@ -25,6 +27,8 @@ pub(super) struct Wrong {
     pub(super) problems: Vec<String>,
     /// A fault was planted, to see that it is found.
     pub(super) planted: bool,
+    /// How many trees were opened by images.
+    pub(super) by_image: u64,
 }
 
 impl Wrong {
@@ -83,9 +87,16 @@ pub(super) fn left(
             Err(error) => wrong.problems.push(error.to_string()),
         }
     }
+    let (told, events) = channel();
     let opened = match look {
-        Look::Apart => Pool::options().open_on(Mapped::open(pool, Mapping::Copy)?)?,
-        _ => args.options().recovery(look.recovery()).open(pool)?,
+        Look::Apart => {
+            drop(told);
+            Pool::options().open_on(Mapped::open(pool, Mapping::Copy)?)?
+        }
+        _ => {
+            let options = args.options().recovery(look.recovery());
+            options.on_event(move |event| _ = told.send(event.kind.clone())).open(pool)?
+        }
     };
     let trees = work::open(&opened, args.shape(), threads as usize)?;
     if args.control == Some(Control::Missing) {
@@ -148,6 +159,9 @@ pub(super) fn left(
     wrong.problems.extend(trees.broken());
     drop(trees);
     opened.close()?;
+    // The last event ends them.
+    let is_by_image = |event: &EventKind| matches!(event, EventKind::TreeRecovered { by_image: true, .. });
+    wrong.by_image = events.iter().filter(is_by_image).count() as u64;
     Ok((found, wrong))
 }
 
