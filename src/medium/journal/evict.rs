@@ -19,8 +19,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How many pages are looked at behind one shut gate.
-const PAGES: usize = 512;
+/// How many pages are looked at behind one shut gate, at least and at most: as many as go in the time for which it is
+/// shut.
+const PAGES: [usize; 2] = [16, 512];
 /// The longest time for which pages go behind a shut gate.
 const BEHIND: Duration = Duration::from_micros(200);
 /// How long windows are waited for at first, and at most.
@@ -39,13 +40,16 @@ const RUN: u64 = 64;
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Eviction {
-    /// Pages below this one have gone, or stay for now.
-    Done { next: u64 },
+    /// Pages below this one have gone, or stay for now; for how long the gate was shut.
+    Done { next: u64, shut: Duration },
     /// Windows stay open, or somebody changes the length.
     Busy,
     /// The system does not show the file again.
     Refused,
 }
+
+/// The system does not show the file again.
+struct Refused;
 
 impl<F: Disk, R: Memory> Engine<F, R> {
     /// Lets pages go until half of the budget is free, as far as that can be. Returns when to look again. Called by one
@@ -67,11 +71,11 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     fn evict_many(&self, pages: &dyn Pages, share: &Share) -> Option<Instant> {
-        let [mut patience, longest] = PATIENCE;
+        let ([mut patience, longest], [mut count, most]) = (PATIENCE, PAGES);
         let (began, mut tries, mut has_wrapped) = (Instant::now(), 0, false);
         while share.is_half() && self.check().is_ok() {
             let from = self.hand.load(Relaxed);
-            let candidates = self.private.shown_from(from, PAGES);
+            let candidates = self.private.shown_from(from, count);
             if candidates.is_empty() {
                 if from == 0 || has_wrapped {
                     return None;
@@ -80,10 +84,12 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                 self.hand.store(0, Relaxed);
                 continue;
             }
-            let since = Instant::now();
+            // As long as it is shut if nothing can go.
+            let mut was_shut = patience;
             match self.evict_some(pages, candidates, patience) {
-                Eviction::Done { next } => {
-                    (tries, patience) = (0, PATIENCE[0]);
+                Eviction::Done { next, shut } => {
+                    (tries, patience, was_shut) = (0, PATIENCE[0], shut);
+                    count = if shut < BEHIND { (count * 2).min(most) } else { (count / 2).max(PAGES[0]) };
                     self.is_held.store(false, Relaxed);
                     self.hand.store(next, Relaxed);
                 }
@@ -102,7 +108,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             }
             if !share.is_used_up() {
                 self.windows.set_full(false);
-                sleep(since.elapsed() * OPEN);
+                sleep(was_shut * OPEN);
             }
             if began.elapsed() >= AT_ONCE {
                 return Some(Instant::now());
@@ -119,20 +125,29 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         for (run, ..) in runs(pages, &candidates[..there]) {
             if let Err(error) = self.pool.read(run.start, &mut vec![0; (run.end - run.start) as usize]) {
                 self.vitals.pages_stay(&error);
-                return Eviction::Done { next: run.end / PAGE };
+                return Eviction::Done { next: run.end / PAGE, shut: Duration::ZERO };
             }
         }
         let is_done = pages.with_length(&mut || {
             // Locks: `growing`, then the gate, then nothing for which a thread in a window may wait (J35).
             let Some(_shut) = self.windows.shut(patience) else { return };
-            done = self.evict_shown(pages, &mut candidates, &mut stays);
+            let since = Instant::now();
+            done = match self.evict_shown(pages, &mut candidates, &mut stays) {
+                Ok(next) => Eviction::Done { next, shut: since.elapsed() },
+                Err(Refused) => Eviction::Refused,
+            };
         });
         stays.iter().for_each(|error| self.vitals.pages_stay(error));
         if is_done { done } else { Eviction::Busy }
     }
 
-    /// `stays`: why a page did not go.
-    fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>, stays: &mut Option<io::Error>) -> Eviction {
+    /// The page behind those that were looked at. `stays`: why a page did not go.
+    fn evict_shown(
+        &self,
+        pages: &dyn Pages,
+        candidates: &mut Vec<u64>,
+        stays: &mut Option<io::Error>,
+    ) -> Result<u64, Refused> {
         let next = candidates.last().map_or(0, |last| last + 1);
         // First: what a sync takes out of the ring meanwhile is in the sets by then.
         let until = self.private.until();
@@ -148,7 +163,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.private.keep_shown(candidates);
         // After a failure, nothing is known of what the file will show (J36).
         if self.check().is_err() && holds(Rule::EvictedAfterFailure) {
-            return Eviction::Done { next };
+            return Ok(next);
         }
         let since = Instant::now();
         for (run, these, keeps) in runs(pages, candidates) {
@@ -158,13 +173,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     // or the system has no memory for another mapping.
                     let is_refused = error.kind() == io::ErrorKind::InvalidInput;
                     *stays = Some(error);
-                    return if is_refused { Eviction::Refused } else { Eviction::Done { next } };
+                    return if is_refused { Err(Refused) } else { Ok(next) };
                 }
-                Ok(()) if since.elapsed() >= BEHIND => return Eviction::Done { next: run.end / PAGE },
+                Ok(()) if since.elapsed() >= BEHIND => return Ok(run.end / PAGE),
                 Ok(()) => {}
             }
         }
-        Eviction::Done { next }
+        Ok(next)
     }
 
     /// Lets pages of a run of units go that show what the file does. The others are not counted any more: they are few,
