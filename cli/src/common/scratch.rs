@@ -74,7 +74,7 @@ impl Scratch {
     /// The path of a pool that will be made in it, with or without a journal, whose files have their names from the
     /// pool.
     pub(crate) fn pool(&mut self, name: &str) -> PathBuf {
-        for ending in [".log", ".log.part", ".ring"] {
+        for ending in [".log", ".log.part", ".ring", ".image", ".image.part"] {
             self.file(&format!("{name}{ending}"));
         }
         self.file(name)

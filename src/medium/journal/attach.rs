@@ -87,8 +87,9 @@ impl Attached {
         let memory = limit::memory();
         let share = Share::new(private_memory, memory);
         let image = ImageFile::new(path, pool, uuid);
+        let budget = share.part();
         let opening = Opening {
-            images: Some((&image, share.limit())),
+            images: Some((&image, budget)),
             terms: Terms { boot, recovery: wanted.recovery },
             nonce: random(),
             path: home.place(seat.unwrap_or(Seat { in_memory, number: 0 })).display().to_string(),
@@ -117,7 +118,7 @@ impl Attached {
         }
         image.clean();
         engine.makes_images_as_forced().map_err(Fault::io("choose when images are made"))?;
-        engine.keeps_images(Box::new(image));
+        engine.keeps_images(Box::new(image), budget);
         let file = pool.clone();
         let keeper = Keeper::new(&engine, move || file.write_ahead()).map_err(Fault::io("start a thread"))?;
         pool.is_kept_by(memory, keeper.checkpoints());

@@ -146,6 +146,14 @@ impl Share {
         }
     }
 
+    /// Bytes of that for this pool alone, if all that share it take as much.
+    pub(super) fn part(&self) -> u64 {
+        match &self.of {
+            Budget::Own(bytes) => *bytes,
+            Budget::Shared(pools) => self.limit() / pools.count.load(Ordering::Relaxed).max(1),
+        }
+    }
+
     /// Bytes that they take.
     pub(super) fn used(&self) -> u64 {
         match &self.of {
@@ -193,11 +201,7 @@ impl Share {
 
     /// Whether changes of this pool should be slowed: the budget is used up, and not by others alone.
     pub(super) fn is_used_up(&self) -> bool {
-        let part = match &self.of {
-            Budget::Own(bytes) => *bytes,
-            Budget::Shared(pools) => self.limit() / pools.count.load(Ordering::Relaxed).max(1),
-        };
-        self.is_full() && self.bytes() >= part
+        self.is_full() && self.bytes() >= self.part()
     }
 
     /// Says that pages of the pool cannot be given back.

@@ -838,9 +838,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         applied.marker.number = applied.marker.number.max(known.number + u64::from(forget));
         applied.marker.write_through(&self.pool).map_err(Fault::io("write to the pool"))?;
         let from = if holds(Rule::ApplyOnce) { applied.until } else { known.start };
-        // Nobody waits for a checkpoint, but for an open.
-        let threads = if forget { 1 } else { processors() };
-        let mut patches = Patches::new(&self.pool, self.len(), self.private.budget(), threads);
+        // Nobody waits for a checkpoint, but for an open. Each thread takes some memory.
+        let budget = self.private.budget();
+        let threads = if forget { 1 } else { processors().min((budget >> 20).try_into().unwrap_or(usize::MAX)).max(1) };
+        let mut patches = Patches::new(&self.pool, self.len(), budget, threads);
         let mut frames = Frames::new(&self.log, known, from);
         each(&mut frames, end.at, self.len(), |entry, words| patches.push(entry, words))?;
         let written = patches.done().map_err(Fault::io("write to the pool"))?;

@@ -33,7 +33,9 @@ impl ImageFile {
 
     /// Removes what a process has left that was killed while it made an image.
     pub(super) fn clean(&self) {
-        self.clear(&with_ending(&self.path, PART));
+        // What a loss of power has left may have a length and no content.
+        let is_own = |head: &[u8]| head.iter().all(|&byte| byte == 0) || is_image(head, Some(self.uuid));
+        self.clear(&with_ending(&self.path, PART), is_own);
     }
 
     /// Opens what is at a path, if it is a file that is to be believed; `None` if there is nothing.
@@ -56,9 +58,8 @@ impl ImageFile {
         self.open(path)?.map(|file| head(&file)).transpose()
     }
 
-    /// Removes what is at a path, if it is an image of this pool, or a file without content. An image is never needed.
-    fn clear(&self, path: &Path) {
-        let is_own = |head: &[u8]| head.is_empty() || is_image(head, Some(self.uuid));
+    /// Removes what is at a path, if its first bytes say that it is this pool's. An image is never needed.
+    fn clear(&self, path: &Path, is_own: impl Fn(&[u8]) -> bool) {
         if matches!(self.head_of(path), Ok(Some(head)) if is_own(&head)) && self.is_here() {
             let _ = std::fs::remove_file(path);
         }
@@ -124,6 +125,7 @@ impl ImagePlace for ImageFile {
     }
 
     fn remove(&self) {
-        [PART, ENDING].into_iter().for_each(|ending| self.clear(&with_ending(&self.path, ending)));
+        self.clean();
+        self.clear(&with_ending(&self.path, ENDING), |head| is_image(head, Some(self.uuid)));
     }
 }

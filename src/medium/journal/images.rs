@@ -108,7 +108,10 @@ pub(super) struct Images {
     pub(super) maker: Mutex<Option<Box<dyn ImageMaker>>>,
     /// No image is wanted any more.
     pub(super) is_over: AtomicBool,
-    pub(super) place: OnceLock<Box<dyn ImagePlace>>,
+    /// Where they are, and the budget of which they take a part.
+    pub(super) place: OnceLock<(Box<dyn ImagePlace>, u64)>,
+    /// Somebody was told that none can be made, and none was made since.
+    pub(super) is_told: AtomicBool,
     /// Where the log has to end for the next one to be made.
     pub(super) due: AtomicU64,
     /// The bytes of the one that was made last.

@@ -6,6 +6,9 @@ use super::header::{Header, ImageOfTrees};
 use super::images::{FoundImage, ImageMaker, ImagePlace, Images, Made, NewImage, most_bytes};
 use super::memory::Memory;
 use super::rule::{Rule, holds};
+use crate::medium::event::EventKind;
+use crate::sync::of_process::OfProcess;
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,6 +17,10 @@ use std::time::Duration;
 const LEAST: u64 = if cfg!(test) { 256 } else { 4 << 20 };
 /// After so many bytes of the log it is asked again whether there is to be an image, if all trees were small.
 const SOON: u64 = 64 << 10;
+/// After so many bytes of the log the first one is made, where none counts.
+const FIRST: u64 = if cfg!(test) { 1 } else { 1 << 20 };
+/// For the sake of images, a log grows to so many bytes at most; few in tests.
+const MOST_OF_LOG: u64 = if cfg!(test) { 16 << 10 } else { 128 << 20 };
 /// An image is made if trees have so many leaves together: a walk of fewer takes a millisecond.
 const WORTH: u64 = if cfg!(test) { 0 } else { 1000 };
 /// After how many bytes of the log an image is made, also of small trees: for tests.
@@ -29,11 +36,22 @@ const PATIENCE: Duration = Duration::from_micros(500);
 const TRIES: u32 = 4;
 const OPEN: u32 = 10;
 
+/// For the one thread of this process that makes an image; `None` if there is another one. Tests wait for that.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    static ONE: OfProcess<Mutex<()>> = OfProcess::new();
+    let one = ONE.get();
+    if cfg!(test) { Some(one.lock()) } else { one.try_lock() }
+}
+
 impl Images {
     /// How many bytes the log has from one image to the next.
     fn interval(&self) -> u64 {
-        let usual = || self.bytes.load(Ordering::Relaxed).saturating_mul(SHARE).max(LEAST);
-        self.every.get().copied().unwrap_or_else(usual)
+        self.every.get().copied().unwrap_or_else(|| self.share().max(LEAST))
+    }
+
+    /// How many bytes of the log one image is worth.
+    fn share(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).saturating_mul(SHARE)
     }
 }
 
@@ -45,18 +63,19 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     }
 
     /// Keeps images there from now on.
-    pub(super) fn keeps_images(&self, place: Box<dyn ImagePlace>) {
-        let _ = self.images.place.set(place);
-        // Without one that counts, soon.
-        let due = self.header.lock().image.map_or(0, |image| image.kept.at + self.images.interval());
+    pub(super) fn keeps_images(&self, place: Box<dyn ImagePlace>, budget: u64) {
+        let _ = self.images.place.set((place, budget));
+        let interval = self.images.interval();
+        let first = self.durable.lock().at + FIRST.min(interval);
+        let due = self.header.lock().image.map_or(first, |image| image.kept.at.saturating_add(interval));
         self.images.due.store(due, Ordering::Relaxed);
     }
 
     /// Has images made as the environment says.
     pub(super) fn makes_images_as_forced(&self) -> io::Result<()> {
         let Some(said) = std::env::var_os(VARIABLE) else { return Ok(()) };
-        let bytes = said.to_str().and_then(|said| said.parse().ok());
-        let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes", said.display());
+        let bytes = said.to_str().and_then(|said| said.parse().ok()).filter(|&every| every > 0);
+        let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes, 1 or more", said.display());
         let every = bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))?;
         let _ = self.images.every.set(every);
         Ok(())
@@ -76,7 +95,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
 
     /// Removes the image, which nobody needs any more.
     pub(super) fn remove_image(&self) {
-        self.images.place.get().iter().for_each(|place| place.remove());
+        self.images.place.get().iter().for_each(|(place, _)| place.remove());
     }
 
     /// Notes that the log has used the place of an image, so that another one is made as soon as it would take no more
@@ -84,13 +103,20 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     pub(super) fn has_lost_image(&self, image: Option<ImageOfTrees>) {
         let images = &self.images;
         if let Some(ImageOfTrees { kept, .. }) = image.filter(|_| images.every.get().is_none()) {
-            images.due.fetch_min(kept.at + images.bytes.load(Ordering::Relaxed) * SHARE, Ordering::Relaxed);
+            images.due.fetch_min(kept.at + images.share(), Ordering::Relaxed);
         }
     }
 
     /// How many bytes of the log are wanted, so that it has room for what is named between two images.
     pub(super) fn wanted_for_images(&self) -> u64 {
-        self.images.bytes.load(Ordering::Relaxed) * SHARE * 2
+        (self.images.share() * 2).min(MOST_OF_LOG)
+    }
+
+    /// Tells that no image could be made, once until one is.
+    pub(super) fn tell_of_no_image(&self, error: &io::Error) {
+        if !self.images.is_told.swap(true, Ordering::Relaxed) {
+            self.vitals.tell(EventKind::NoImage { error: error.to_string() });
+        }
     }
 
     /// Whether an image should be made where the log ends at a place.
@@ -101,8 +127,10 @@ impl<F: Disk, R: Memory> Engine<F, R> {
     /// Makes an image of the trees, if it is time for that. Called by one thread at a time. What fails leaves the image
     /// before, or none.
     pub(crate) fn make_image(&self) -> io::Result<()> {
-        let Images { maker, is_over, place, due, bytes, made, every, .. } = &self.images;
-        let Some(place) = place.get() else { return Ok(()) };
+        let Images { maker, is_over, place, due, bytes, made, every, is_told, .. } = &self.images;
+        let Some((place, budget)) = place.get() else { return Ok(()) };
+        // They take memory, and threads.
+        let Some(_alone) = alone() else { return Ok(()) };
         let maker = maker.lock();
         let Some(maker) = &*maker else { return Ok(()) };
         // What lies before is in the log, on the disk, and was stored before the image begins.
@@ -110,11 +138,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         if !self.wants_image(kept.at) || self.check().is_err() {
             return Ok(());
         }
-        let later = |times: u64| due.store(kept.at + self.images.interval() * times, Ordering::Relaxed);
+        let later = |times: u64| {
+            let bytes = self.images.interval().saturating_mul(times);
+            due.store(kept.at.saturating_add(bytes), Ordering::Relaxed);
+        };
         later(LATER);
         let least = if every.get().is_some() { 0 } else { WORTH };
-        let most = most_bytes(self.private.budget()) / LEAF;
-        let words = match maker.make(least..most, &|work| self.at_rest(work)) {
+        let most = most_bytes(*budget);
+        let words = match maker.make(least..most / LEAF, &|work| self.at_rest(work)) {
             Made::Image(words) => words,
             Made::NotWorthIt => {
                 due.store(kept.at + SOON.min(self.images.interval()), Ordering::Relaxed);
@@ -135,8 +166,14 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let tries = made.fetch_add(1, Ordering::Relaxed);
         let number = (life.nonce ^ (sequence + 1).rotate_left(32) ^ tries.rotate_left(56)).max(1);
         let image = NewImage::new(uuid, number, words);
-        place.replace(&image)?;
         bytes.store(image.len(), Ordering::Relaxed);
+        // Whether it can be written, or read again, or not: not much is tried in vain.
+        later(LATER);
+        if image.len() > most {
+            return Ok(());
+        }
+        place.replace(&image)?;
+        is_told.store(false, Ordering::Relaxed);
         later(1);
         let made = ImageOfTrees { number, kept, end };
         self.set_header(|header| {

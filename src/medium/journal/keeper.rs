@@ -6,7 +6,6 @@ use super::Journal;
 use super::disk::Disk;
 use super::engine::{Engine, Wakers};
 use super::memory::Memory;
-use crate::medium::event::EventKind;
 use crate::medium::limit;
 use crate::sync::crew::Job;
 use parking_lot::Mutex;
@@ -137,7 +136,7 @@ impl Keeper {
         let engine_of_image = Arc::clone(engine);
         let image = move || {
             if let Err(error) = engine_of_image.make_image() {
-                engine_of_image.vitals.tell(EventKind::NoImage { error: error.to_string() });
+                engine_of_image.tell_of_no_image(&error);
             }
             None
         };

@@ -1,6 +1,7 @@
 //! Opening a journal: applying what a crash left, and beginning a new epoch (J6 to J8, J12, J20).
 
 use super::Journal;
+use super::budget::Share;
 use super::disk::{self, Disk};
 use super::engine::{Engine, Holes, JournalStat};
 use super::frame::{Body, Frame, Mark, OnDisk, damaged, entries};
@@ -206,6 +207,9 @@ pub(super) fn open<F: Disk, R: Memory>(
     let marker = Marker { number: marker.number.max(found.number), ..marker };
     let ring = Ring::new(memory, found.life.nonce, end.position, next);
     let old = Engine::new((pool, len, marker), (log, found, end), found.start, ring);
+    if let Some((_, budget)) = opening.images {
+        old.private.is_within(Share::new(Some(budget), 0));
+    }
     let end = old.lead(|leading| {
         leading.write_out(next, Holes::Skip)?;
         if holds(Rule::LogBeforePool) { leading.sync() } else { Ok(()) }

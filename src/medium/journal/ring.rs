@@ -251,9 +251,10 @@ impl<R: Memory> Ring<R> {
             sum.add(word, key);
             stored.store(word, Ordering::Relaxed);
         }
-        cell[0].store(sum.check() << 32 | claim(position), Ordering::Release);
-        // The next append waits for these stores, and for those of the cells to come it would wait longer.
+        // The next append waits for these stores, and for those of the cells to come it would wait longer. Before the tag:
+        // once that is stored, another ring may take the place of this one.
         arch::prefetch_to_store(now.cell(position + AHEAD));
+        cell[0].store(sum.check() << 32 | claim(position), Ordering::Release);
     }
 
     /// Adds the entry at a position to the body of a frame, for a pool of `len` bytes, if it counts (already). The

@@ -287,7 +287,7 @@ impl Machine {
             .and_then(|marker| open::open((self.pool.clone(), marker), self.log.clone(), left, &opening, renew));
         let (engine, _) = engine.map_err(|fault| fault.in_pool("the journal"))?;
         let engine = Arc::new(engine);
-        engine.keeps_images(Box::new(self.image.clone()));
+        engine.keeps_images(Box::new(self.image.clone()), u64::MAX);
         let words = self.pool.bytes().chunks_exact(8).map(super::sealed::word).map(AtomicU64::new).collect();
         Ok(Arc::new(OnDisk { words, engine, each }))
     }
