@@ -251,8 +251,8 @@ impl<R: Memory> Ring<R> {
             sum.add(word, key);
             stored.store(word, Ordering::Relaxed);
         }
-        // The next append waits for these stores, and for those of the cells to come it would wait longer. Before the tag:
-        // once that is stored, another ring may take the place of this one.
+        // The next append waits for these stores, and for those of the cells to come it would wait longer. Once the tag
+        // is stored, another ring may take the place of this one.
         arch::prefetch_to_store(now.cell(position + AHEAD));
         cell[0].store(sum.check() << 32 | claim(position), Ordering::Release);
     }
