@@ -104,7 +104,6 @@ pub unsafe fn prefetch(at: *const u8) {
 /// Prefetches the lines of `value`, sixteen at most, for reading.
 #[inline]
 pub fn prefetch_of<T>(value: &T) {
-    const LINE: usize = 64;
     for line in (0..size_of::<T>().min(16 * LINE)).step_by(LINE) {
         // SAFETY: a reference never points to a device's memory.
         unsafe { prefetch(core::ptr::from_ref(value).wrapping_byte_add(line).cast()) }
@@ -114,7 +113,6 @@ pub fn prefetch_of<T>(value: &T) {
 /// Prefetches the lines of `value`, sixteen at most, for stores. A hint; does nothing in the portable code.
 #[inline]
 pub fn prefetch_to_store<T>(value: &T) {
-    const LINE: usize = 64;
     for at in (0..size_of::<T>().min(16 * LINE)).step_by(LINE).chain(size_of::<T>().checked_sub(1)) {
         // SAFETY: a reference never points to a device's memory.
         unsafe { cpu::prefetch_to_store(core::ptr::from_ref(value).wrapping_byte_add(at).cast()) }

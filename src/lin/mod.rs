@@ -40,6 +40,7 @@ use crate::crash::tree_type::TreeType;
 use crate::crash::{Checkable, KeyShape, Values};
 use crate::medium::Step;
 use crate::node::IndexKind;
+use crate::sync::several::processors;
 use parking_lot::Mutex;
 use record::Signed;
 use std::fmt;
@@ -91,7 +92,7 @@ impl Default for Campaign {
             rounds: u64::MAX,
             time: Duration::MAX,
             patience: Duration::from_secs(180),
-            lanes: crate::sync::several::processors(),
+            lanes: processors(),
         }
     }
 }

@@ -48,9 +48,6 @@ pub(super) enum Eviction {
     Refused,
 }
 
-/// The system does not show the file again.
-struct Refused;
-
 impl<F: Disk, R: Memory> Engine<F, R> {
     /// Lets pages go until half of the budget is free, as far as that can be. Returns when to look again. Called by one
     /// thread at a time, after a checkpoint; after a sync, too, if changes are slowed.
@@ -132,22 +129,15 @@ impl<F: Disk, R: Memory> Engine<F, R> {
             // Locks: `growing`, then the gate, then nothing for which a thread in a window may wait (J35).
             let Some(_shut) = self.windows.shut(patience) else { return };
             let since = Instant::now();
-            done = match self.evict_shown(pages, &mut candidates, &mut stays) {
-                Ok(next) => Eviction::Done { next, shut: since.elapsed() },
-                Err(Refused) => Eviction::Refused,
-            };
+            let next = self.evict_shown(pages, &mut candidates, &mut stays);
+            done = next.map_or(Eviction::Refused, |next| Eviction::Done { next, shut: since.elapsed() });
         });
         stays.iter().for_each(|error| self.vitals.pages_stay(error));
         if is_done { done } else { Eviction::Busy }
     }
 
-    /// The page behind those that were looked at. `stays`: why a page did not go.
-    fn evict_shown(
-        &self,
-        pages: &dyn Pages,
-        candidates: &mut Vec<u64>,
-        stays: &mut Option<io::Error>,
-    ) -> Result<u64, Refused> {
+    /// The page behind those that were looked at; `None` if the system refuses. `stays`: why a page did not go.
+    fn evict_shown(&self, pages: &dyn Pages, candidates: &mut Vec<u64>, stays: &mut Option<io::Error>) -> Option<u64> {
         let next = candidates.last().map_or(0, |last| last + 1);
         // First: what a sync takes out of the ring meanwhile is in the sets by then.
         let until = self.private.until();
@@ -163,7 +153,7 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.private.keep_shown(candidates);
         // After a failure, nothing is known of what the file will show (J36).
         if self.check().is_err() && holds(Rule::EvictedAfterFailure) {
-            return Ok(next);
+            return Some(next);
         }
         let since = Instant::now();
         for (run, these, keeps) in runs(pages, candidates) {
@@ -173,13 +163,13 @@ impl<F: Disk, R: Memory> Engine<F, R> {
                     // or the system has no memory for another mapping.
                     let is_refused = error.kind() == io::ErrorKind::InvalidInput;
                     *stays = Some(error);
-                    return if is_refused { Err(Refused) } else { Ok(next) };
+                    return (!is_refused).then_some(next);
                 }
-                Ok(()) if since.elapsed() >= BEHIND => return Ok(run.end / PAGE),
+                Ok(()) if since.elapsed() >= BEHIND => return Some(run.end / PAGE),
                 Ok(()) => {}
             }
         }
-        Ok(next)
+        Some(next)
     }
 
     /// Lets pages of a run of units go that show what the file does. The others are not counted any more: they are few,

@@ -60,7 +60,13 @@ pub(super) struct NewImage {
 
 impl NewImage {
     pub(super) fn new(uuid: [u64; 2], number: u64, words: Vec<u64>) -> Self {
-        Self { head: [MAGIC, uuid[0], uuid[1], number, words.len() as u64, crc(&words)], words }
+        let mut sum = crc32fast::Hasher::new();
+        let added = each_piece(&words, |bytes| {
+            sum.update(bytes);
+            Ok(())
+        });
+        added.expect("adding does not fail");
+        Self { head: [MAGIC, uuid[0], uuid[1], number, words.len() as u64, sealing(sum.finalize())], words }
     }
 
     /// Its bytes.
@@ -201,15 +207,9 @@ fn named_since<F: Disk>(
     Some(NamedLines::new(named))
 }
 
-/// A checksum of the words. Zeros have another one.
-fn crc(words: &[u64]) -> u64 {
-    let mut sum = crc32fast::Hasher::new();
-    let added = each_piece(words, |bytes| {
-        sum.update(bytes);
-        Ok(())
-    });
-    added.expect("adding does not fail");
-    u64::from(sum.finalize()) | 1 << 32
+/// What an image says of the checksum of its words. Zeros say something else.
+fn sealing(sum: u32) -> u64 {
+    u64::from(sum) | 1 << 32
 }
 
 /// Whether these are the first bytes of an image of some pool, or of the one with this uuid.
@@ -228,7 +228,6 @@ fn decode_head(head: &[u8], uuid: [u64; 2], number: u64) -> Option<(u64, u64)> {
 /// The words of the image with this number.
 fn decode(bytes: &[u8], uuid: [u64; 2], number: u64) -> Option<Vec<u64>> {
     let (head, body) = bytes.split_at_checked(HEAD_BYTES as usize)?;
-    let words: Vec<u64> = body.chunks_exact(8).map(word).collect();
-    let is_whole = decode_head(head, uuid, number) == Some((words.len() as u64, crc(&words)));
-    is_whole.then_some(words)
+    let is_whole = decode_head(head, uuid, number) == Some((body.len() as u64 / 8, sealing(crc32fast::hash(body))));
+    is_whole.then(|| body.chunks_exact(8).map(word).collect())
 }
