@@ -73,7 +73,8 @@ pub(crate) struct Engine<F, R> {
     pub(super) header: Mutex<Header>,
     /// The place of the header's `start`: what lies before it is in the pool file.
     start: AtomicU64,
-    /// What lies before this place is free: `start`, or where an image of trees begins (J42).
+    /// What lies before this place is free: `start`, or where an image of trees begins, also one that is being made
+    /// (J42).
     oldest: AtomicU64,
     /// Where the part of the log ends that is on the disk.
     pub(super) durable: Mutex<Mark>,
@@ -920,7 +921,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         self.sync_log()?;
         self.sequence.store(header.sequence, Ordering::Release);
         self.start.store(header.start.at, Ordering::Release);
-        self.oldest.store(header.oldest(), Ordering::Release);
+        let oldest = self.images.held.lock().map_or(header.oldest(), |held| held.min(header.oldest()));
+        self.oldest.store(oldest, Ordering::Release);
         let _alone = self.durable.lock();
         self.ring.note(header.salt, self.on_disk());
         Ok(())
@@ -1116,7 +1118,10 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         }
         if is_full(&engine.oldest) && holds(Rule::ImageKept) {
             let mut lost = None;
-            engine.set_header(|header| lost = header.image.take())?;
+            engine.set_header(|header| {
+                lost = header.image.take();
+                *engine.images.held.lock() = None;
+            })?;
             engine.has_lost_image(lost);
         }
         Ok(())

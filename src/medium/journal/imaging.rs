@@ -2,6 +2,7 @@
 
 use super::disk::Disk;
 use super::engine::Engine;
+use super::frame::Mark;
 use super::header::{Header, ImageOfTrees};
 use super::images::{FoundImage, ImageMaker, ImagePlace, Images, Made, NewImage, most_bytes};
 use super::memory::Memory;
@@ -41,6 +42,26 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
     static ONE: OfProcess<Mutex<()>> = OfProcess::new();
     let one = ONE.get();
     if cfg!(test) { Some(one.lock()) } else { one.try_lock() }
+}
+
+/// The place in the log of what it names while an image is made. Checkpoints leave it alone; a log that needs it takes
+/// it (J42).
+struct Held<'i> {
+    images: &'i Images,
+    from: Mark,
+}
+
+impl Held<'_> {
+    /// Whether the log has not used it. Called while the header is locked.
+    fn is_kept(&self) -> bool {
+        self.images.held.lock().is_some() || !holds(Rule::ImageHeld)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.images.held.lock() = None;
+    }
 }
 
 impl Images {
@@ -133,8 +154,8 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         let Some(_alone) = alone() else { return Ok(()) };
         let maker = maker.lock();
         let Some(maker) = &*maker else { return Ok(()) };
-        // What lies before is in the log, on the disk, and was stored before the image begins.
-        let kept = *self.durable.lock();
+        let held = self.hold_log();
+        let kept = held.from;
         if !self.wants_image(kept.at) || self.check().is_err() {
             return Ok(());
         }
@@ -177,14 +198,22 @@ impl<F: Disk, R: Memory> Engine<F, R> {
         later(1);
         let made = ImageOfTrees { number, kept, end };
         self.set_header(|header| {
-            // If there was a checkpoint meanwhile, the log may have used the place of what was named since.
-            if header.oldest() <= kept.at {
+            if held.is_kept() {
                 header.image = Some(made);
             } else {
                 self.has_lost_image(Some(made));
             }
         })
         .map_err(|fault| self.fail(fault))
+    }
+
+    /// Keeps the place of what the log names from now on. What it had before was stored before the image begins.
+    fn hold_log(&self) -> Held<'_> {
+        // The end of the log is not before the header's `start`, which does not move meanwhile.
+        let _header = self.header.lock();
+        let from = *self.durable.lock();
+        *self.images.held.lock() = Some(from.at);
+        Held { images: &self.images, from }
     }
 
     /// Does this while no thread stores to the pool. False if one always does, or if nobody wants it any more.

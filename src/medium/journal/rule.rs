@@ -98,6 +98,8 @@ pub(super) enum Rule {
     ImageEnd,
     /// J42: the place of what was named since an image was begun is not used again.
     ImageKept,
+    /// J42: an image does not count whose place the log has used while it was made.
+    ImageHeld,
     /// What a close notes in the log names the header that the log has then.
     NamedHeader,
 }

@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::engine::Holes;
 use super::evict::Eviction;
 use super::frame::LogEntry;
-use super::header::Seat;
+use super::header::{Header, Seat};
 use super::images::{FoundImage, ImageMaker, Made};
 use super::left::{Recovered, Recovery, Terms};
 use super::marker::Marker;
@@ -491,6 +491,59 @@ fn what_was_synced_is_there_after_crashes_of_all_kinds_in_a_row() {
     }
     println!("{images} images were found");
     assert!(images > seeds / 4);
+}
+
+/// While it makes an image, a log goes on.
+struct Beside(Arc<Engine<SimDisk, SimMemory>>, u64);
+
+impl Beside {
+    /// Makes an image while so many words are flushed, and checkpoints are made. Returns the header after that.
+    fn image(words: u64) -> (World, Header) {
+        alone();
+        let mut world = World::new(1);
+        let engine = Arc::new(world.open().unwrap());
+        engine.keeps_images(Box::new(world.image.clone()), u64::MAX);
+        engine.flush(0, 8, false, |at| at);
+        engine.sync().unwrap();
+        engine.set_image_maker(Some(Box::new(Self(Arc::clone(&engine), words))));
+        engine.make_image().unwrap();
+        engine.set_image_maker(None);
+        let header = *engine.header.lock();
+        (world, header)
+    }
+}
+
+impl ImageMaker for Beside {
+    fn make(&self, _worth: std::ops::Range<u64>, at_rest: &dyn Fn(&mut dyn FnMut()) -> bool) -> Made {
+        assert!(at_rest(&mut || {}));
+        for i in 0..self.1 {
+            self.0.flush(4096 + i % 64 * 8, 8, false, |at| at);
+            if i % 8 == 7 {
+                self.0.sync().and_then(|()| self.0.checkpoint()).unwrap();
+            }
+        }
+        assert!(at_rest(&mut || {}));
+        Made::Image(vec![0])
+    }
+}
+
+#[test]
+fn an_image_keeps_its_place_in_the_log_while_it_is_made() {
+    let (mut world, header) = Beside::image(16);
+    let image = header.image.expect("a checkpoint does not take its place");
+    assert!(header.start.at > image.kept.at);
+    let engine = world.open().unwrap();
+    assert!(engine.take_image().is_some_and(|found| found.named.within(4096..4096 + 16 * 8).len() == 2));
+}
+
+#[test]
+fn an_image_does_not_count_if_the_log_needs_its_place() {
+    for rule in [None, Some(Rule::ImageHeld)] {
+        leave_out(rule);
+        let (_, header) = Beside::image(REGION / 16);
+        leave_out(None);
+        assert_eq!(header.image.is_some(), rule.is_some());
+    }
 }
 
 /// An image that ends where the log does not reach any more says what the pool does not have.

@@ -81,7 +81,12 @@ impl Mapped {
     pub(super) fn advise(&self, len: u64) {
         // In memory, and where the processor reads the disk itself, there is nothing to be read ahead.
         if !self.system.in_memory && matches!(self.map.how(), MapMode::Shared | MapMode::Private) {
-            self.map.advise(self.system.wishes.for_file(len));
+            let advice = self.system.wishes.for_file(len);
+            self.map.advise(advice);
+            if advice == Advice::Random {
+                // What checkpoints and evictions read, page by page. A hint.
+                let _ = rustix::fs::fadvise(self.file.as_file(), 0, None, rustix::fs::Advice::Random);
+            }
         }
     }
 
