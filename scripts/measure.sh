@@ -73,6 +73,8 @@ run backup --n 1M --mix backup --repeat 9
 run backup-10m --n 10M --mix backup --repeat 5
 run journal --n 1M --mix journal --repeat 9
 run journal-user --key user --n 1M --mix journal --repeat 5
+run pauses --n 1M --mix pauses --repeat 3
+run pauses-user --key user --value 100 --n 1M --mix pauses --repeat 3
 # On a disk: the temporary directory, or the current one. All that is written to that disk meanwhile is counted.
 durable=canopydb,fjall,lmdb,redb,sqlite
 [[ $served != redis* ]] || durable+=,redis

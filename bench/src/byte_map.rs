@@ -1,13 +1,10 @@
 //! This crate's map from byte strings to byte strings as a subject.
 
 use crate::entry::{Bytes, Entry};
-use crate::ordered_map::{Fault, OrderedMap, Space};
+use crate::ordered_map::{Fault, NAME, OrderedMap, Space};
 use crate::out::Outcome;
 use bristlecone::medium::Medium;
 use bristlecone::{ByteLeaf, Map, Node, Pool};
-
-/// The name of the map in its pool.
-const NAME: &str = "bench";
 
 /// A map of this crate, in a pool with nothing else.
 pub(crate) struct ByteMap<M: Medium> {

@@ -50,6 +50,8 @@ pub(crate) struct Summary {
     pub(crate) p999: f64,
     /// Over the batches.
     pub(crate) min: f64,
+    /// Over the batches.
+    pub(crate) max: f64,
     /// The repeats as a whole.
     pub(crate) run: Runs,
     /// The repeats as a whole, in CPU time of the process; NaN if unknown.
@@ -83,6 +85,7 @@ impl Times {
             p99: part(0.99),
             p999: part(0.999),
             min: part(0.0),
+            max: part(1.0),
             run: Runs::of(&self.runs),
             cpu: Runs::of(&self.cpu),
             own: Runs::of(&self.own),

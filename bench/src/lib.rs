@@ -6,7 +6,7 @@
 //! long an opening takes, and its `worker` is the process that is killed; `cold` measures a pool whose `pages` are not
 //! in memory; `space` measures how many bytes an entry takes, and `limits` what the machine takes for the parts of an
 //! operation. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`, and `journal` what a journal costs; `durable` measures changes that are on the disk when they return.
+//! `turns`, and `journal` what a journal costs; `pauses` looks for the slowest updates beside all that; `durable` measures changes that are on the disk when they return.
 //! `against` compares two builds. A `figure` is what a paper measured. `import` makes a pool from one of these stores.
 //! `nv_store` is a paper's own store, on an `arena`.
 
@@ -42,6 +42,7 @@ mod nv_store;
 mod ordered_map;
 mod owned;
 mod pages;
+mod pauses;
 #[cfg(feature = "peers")]
 mod peers;
 #[cfg(not(feature = "peers"))]
@@ -142,6 +143,9 @@ fn run(args: args::Args) -> Outcome {
     }
     if plan.mixes.contains(&Mix::Backup) {
         backup::run(&plan)?;
+    }
+    if plan.mixes.contains(&Mix::Pauses) {
+        pauses::run(&plan)?;
     }
     if plan.mixes.contains(&Mix::Journal) {
         journal::run(&plan)?;

@@ -61,6 +61,8 @@ pub enum Mix {
     Snapshot,
     /// A backup beside a writer, and what speed that keeps
     Backup,
+    /// The slowest of single updates beside snapshots, backups, compacting and syncs, with a journal and without
+    Pauses,
     /// Inserts, gets and updates with a journal, next to those without
     Journal,
     /// New keys that are on the disk when they are acknowledged, next to stores; a key, and a batch of 1000
@@ -98,6 +100,7 @@ impl Mix {
             Self::Conflict => "conflict",
             Self::Snapshot => "snapshot",
             Self::Backup => "backup",
+            Self::Pauses => "pauses",
             Self::Journal => "journal",
             Self::Durable => "durable",
         }
@@ -113,14 +116,14 @@ impl Mix {
         matches!(self, Self::Batch | Self::Batch16)
     }
 
-    /// Whether it compares sides that take turns, with transactions or snapshots on one of them.
+    /// Whether it is about transactions and snapshots, which some layouts have.
     pub(crate) fn takes_turns(self) -> bool {
-        self > Self::Counts && !self.is_for_disks()
+        (Self::Transaction..=Self::Pauses).contains(&self)
     }
 
     /// Whether it has pools with journals of its own, on a disk.
     pub(crate) fn is_for_disks(self) -> bool {
-        matches!(self, Self::Journal | Self::Durable)
+        matches!(self, Self::Pauses | Self::Journal | Self::Durable)
     }
 
     /// Whether it is timed operation by operation; the others have tables of their own.

@@ -8,6 +8,9 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+/// The name of a tree or map of this crate in its pool, which has nothing else.
+pub(crate) const NAME: &str = "bench";
+
 /// An ordered map of entries of one kind.
 ///
 /// A value that is looked up is read: what is returned is the word that it was made of ([`Entry::read`]).

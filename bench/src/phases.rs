@@ -299,7 +299,13 @@ impl<E: Entry> Worker<E> {
                 self.start = self.end;
             }
             Mix::Reopen | Mix::Cold | Mix::Space | Mix::Limits | Mix::Counts => {}
-            Mix::Transaction | Mix::Conflict | Mix::Snapshot | Mix::Backup | Mix::Journal | Mix::Durable => {}
+            Mix::Transaction
+            | Mix::Conflict
+            | Mix::Snapshot
+            | Mix::Backup
+            | Mix::Pauses
+            | Mix::Journal
+            | Mix::Durable => {}
         }
     }
 

@@ -1,13 +1,10 @@
 //! The trees of this crate as subjects.
 
-use crate::ordered_map::{Fault, OrderedMap, Space};
+use crate::ordered_map::{Fault, NAME, OrderedMap, Space};
 use crate::out::Outcome;
 use bristlecone::medium::Medium;
 use bristlecone::{IndexKind, PTree, Pool, WordNode};
 use std::time::Duration;
-
-/// The name of the tree in its pool.
-const NAME: &str = "bench";
 
 /// A tree of this crate, in a pool with no other tree.
 pub(crate) struct Tree<N: WordNode, M: Medium> {

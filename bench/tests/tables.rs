@@ -35,7 +35,8 @@ fn subject(line: &Value) -> [String; 4] {
         Some("transaction") => inserts(line),
         Some("limits") => format!("{} MB", line["bytes"].as_u64().unwrap_or_default() / 1_000_000),
         Some("snapshot") => text("operation"),
-        Some("journal") => with_journal(line),
+        Some("journal") => with_journal(line, "operation"),
+        Some("pauses") => with_journal(line, "beside"),
         _ if layout == "bytes" => "**`Map`**".to_owned(),
         _ if layout == "one_line" => "**`PTree`**".to_owned(),
         _ => layout.to_owned(),
@@ -53,8 +54,8 @@ fn inserts(line: &Value) -> String {
 }
 
 /// What was done, and with which journal.
-fn with_journal(line: &Value) -> String {
-    let operation = line["operation"].as_str().unwrap_or_default();
+fn with_journal(line: &Value, what: &str) -> String {
+    let operation = line[what].as_str().unwrap_or_default();
     match line["journal"].as_str() {
         None | Some("none") => operation.to_owned(),
         Some("request") => format!("{operation}, a journal"),
@@ -173,6 +174,17 @@ fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
                 ("goal", "/goal"),
                 ("bytes to the log", "/written/log_bytes_per_op"),
                 ("bytes to the pool", "/written/pool_bytes_per_op"),
+            ],
+        ),
+        "pauses" => at(
+            line,
+            [
+                ("ns: median", "/single_ns/median"),
+                ("p99", "/single_ns/p99"),
+                ("p99.9", "/single_ns/p999"),
+                ("slowest", "/single_ns/max"),
+                ("p99.9, of without", "/ratio"),
+                ("goal", "/goal"),
             ],
         ),
         "durable" => at(

@@ -389,6 +389,22 @@ fn a_journal_is_measured_next_to_none() {
 }
 
 #[test]
+fn the_slowest_updates_are_measured_beside_what_else_goes_on() {
+    for options in [&[][..], &["--key", "user"]] {
+        let rows = turns("pauses", options);
+        let what = |row: &serde_json::Value| format!("{} {}", row["beside"], row["journal"]).replace('"', "");
+        let beside = ["idle", "snapshot", "backup", "compact", "sync"];
+        let expected = beside.map(|beside| ["none", "10ms"].map(|journal| format!("{beside} {journal}")));
+        assert_eq!(rows.iter().map(what).collect::<Vec<_>>(), expected.concat());
+        for row in &rows {
+            let ns = ["median", "p99", "p999", "max"].map(|part| row["single_ns"][part].as_f64().unwrap());
+            assert!(ns[0] > 0.0 && ns.is_sorted(), "{row}");
+            assert_eq!(row["ratio"].is_number(), row["journal"] != "none", "{row}");
+        }
+    }
+}
+
+#[test]
 fn durable_inserts_are_measured() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().to_str().unwrap();
