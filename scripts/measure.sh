@@ -81,5 +81,6 @@ durable=canopydb,fjall,lmdb,redb,sqlite
 [[ ${FEATURES:-} != *rocksdb* ]] || durable+=,rocksdb
 run durable --peers $durable --n 1M --mix durable --repeat 3
 run durable-user --key user --peers $durable --n 1M --mix durable --repeat 3
+[[ " ${names:-larger} " != *" larger "* ]] || scripts/larger.sh >docs/benchmarks/larger.jsonl
 run reopen-journal --n 1M --journal 10ms --mix reopen
 run reopen-journal-10m --n 10M --journal 10ms --mix reopen

@@ -7,35 +7,17 @@
 set -euo pipefail
 program=$(realpath "$1") memory=$((${MEMORY:-128} << 20))
 directory=$(mktemp -d "${TMPDIR:-/var/tmp}/bristlecone-memory.XXXXXX")
-group=
+source "$(dirname "${BASH_SOURCE[0]}")/group.sh"
 # What is interrupted ends, too.
 trap 'exit 143' INT TERM
 end() {
-    [[ ! $group ]] || rmdir "$group" 2>/dev/null || true
+    remove_group
     rm -rf "$directory"
 }
 trap end EXIT
 
 [[ $(df --output=fstype "$directory" | tail -n 1) != tmpfs ]] || { echo "skipped: $directory is in memory" >&2 && exit 77; }
-# Version 1, and version 2.
-for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
-    [[ $root != /sys/fs/cgroup ]] || { echo +memory >"$root/cgroup.subtree_control"; } 2>/dev/null || true
-    made=$root/bristlecone-memory-$$
-    mkdir "$made" 2>/dev/null || continue
-    for limit in memory.limit_in_bytes memory.max; do
-        [[ -w $made/$limit ]] && echo "$memory" >"$made/$limit" 2>/dev/null && group=$made && break 2
-    done
-    rmdir "$made"
-done
-[[ $group ]] || { echo "skipped: no control group can be made that limits memory" >&2 && exit 77; }
-[[ ! -w $group/memory.swap.max ]] || echo 0 >"$group/memory.swap.max"
-
-limited() {
-    (
-        echo "$BASHPID" >"$group/cgroup.procs"
-        exec "$@"
-    )
-}
+make_group || exit
 
 service() {
     limited "$program" service "$directory/$1" --sessions "${SESSIONS:-200000}" --days "${DAYS:-2}"

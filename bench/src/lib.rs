@@ -6,8 +6,9 @@
 //! long an opening takes, and its `worker` is the process that is killed; `cold` measures a pool whose `pages` are not
 //! in memory; `space` measures how many bytes an entry takes, and `limits` what the machine takes for the parts of an
 //! operation. `transaction`, `conflict`, `snapshot` and `backup` measure what these cost next to doing without, in
-//! `turns`, and `journal` what a journal costs; `pauses` looks for the slowest updates beside all that; `durable` measures changes that are on the disk when they return.
-//! `against` compares two builds. A `figure` is what a paper measured. `import` makes a pool from one of these stores.
+//! `turns`, and `journal` what a journal costs; `pauses` looks for the slowest updates beside all that; `durable`
+//! measures changes that are on the disk when they return. `against` compares two builds. A `figure` is what a paper
+//! measured. `import` makes a pool from one of these stores.
 //! `nv_store` is a paper's own store, on an `arena`.
 
 mod against;

@@ -187,6 +187,16 @@ fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
                 ("goal", "/goal"),
             ],
         ),
+        "larger" => at(
+            line,
+            [
+                ("us per operation", "/us_per_op"),
+                ("median", "/us/median"),
+                ("p99", "/us/p99"),
+                ("p99.9", "/us/p999"),
+                ("pages that are waited for", "/major_faults_per_op"),
+            ],
+        ),
         "durable" => at(
             line,
             [

@@ -5,24 +5,30 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A medium that waits after each flushed line, or after each round of them, and passes everything on to the medium
-/// below.
+/// A medium that waits at a fence for the lines that the thread has flushed since the one before, for each of them or
+/// for all together, and passes everything on to the medium below.
 ///
-/// A *round* is what a thread flushes before a fence. The papers wait for each line. Real memory takes the lines of a
-/// round side by side: there, a round takes hardly longer than a line.
+/// The wait follows the fence, so that it is added to what the flushes take: a thread that waits between a flush and
+/// the fence waits at the same time as the processor writes the line back. The lines before a fence are a *round*. The
+/// papers wait for each line. Real memory takes the lines of a round side by side: there, a round takes hardly longer
+/// than a line.
+///
+/// A medium below that has nothing to write back, and so asks for no flushes, is asked for all of them: they are waited
+/// for, and nothing else is done.
 pub struct Slowed<M> {
     medium: M,
     per_line: Duration,
     per_round: Duration,
+    wait: fn(Duration),
     costs: OnceLock<Costs>,
 }
 
 thread_local! {
-    /// Whether this thread has flushed a line since its last fence, on whichever medium.
-    static HAS_FLUSHED: Cell<bool> = const { Cell::new(false) };
+    /// How many lines this thread has flushed since its last fence, on whichever slowed medium.
+    static FLUSHED: Cell<u32> = const { Cell::new(0) };
 }
 
-fn wait(time: Duration) {
+fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::hint::spin_loop();
@@ -32,12 +38,17 @@ fn wait(time: Duration) {
 impl<M: Medium> Slowed<M> {
     /// Waits `per_line` for each line; the papers' usual number is 300 ns.
     pub fn new(medium: M, per_line: Duration) -> Self {
-        Self { medium, per_line, per_round: Duration::ZERO, costs: OnceLock::new() }
+        Self { medium, per_line, per_round: Duration::ZERO, wait: spin, costs: OnceLock::new() }
     }
 
     /// Waits `per_round` at each fence before which the thread has flushed lines, however many.
     pub fn by_round(medium: M, per_round: Duration) -> Self {
-        Self { medium, per_line: Duration::ZERO, per_round, costs: OnceLock::new() }
+        Self { per_round, ..Self::new(medium, Duration::ZERO) }
+    }
+
+    #[inline]
+    fn waits(&self) -> bool {
+        !(self.per_line.is_zero() && self.per_round.is_zero())
     }
 }
 
@@ -50,7 +61,8 @@ impl<M: Medium> Layer for Slowed<M> {
     }
 
     fn facts(&self) -> Facts<'_> {
-        Facts { writes_back: true, ..self.medium.facts() }
+        let facts = self.medium.facts();
+        Facts { writes_back: facts.writes_back || self.waits(), ..facts }
     }
 
     fn costs(&self) -> Costs {
@@ -62,19 +74,22 @@ impl<M: Medium> Layer for Slowed<M> {
         self.medium.swap_pair(at, pair);
     }
 
+    #[inline]
     fn flush(&self, at: u64, len: u64, step: Step) {
         self.medium.flush(at, len, step);
-        if self.per_round.is_zero() {
-            wait(self.per_line * lines(at, len).count() as u32);
-        } else {
-            HAS_FLUSHED.set(true);
+        if self.waits() {
+            FLUSHED.set(FLUSHED.get() + lines(at, len).count() as u32);
         }
     }
 
+    #[inline]
     fn fence(&self, step: Step) {
         self.medium.fence(step);
-        if HAS_FLUSHED.take() {
-            wait(self.per_round);
+        if self.waits() {
+            match FLUSHED.take() {
+                0 => {}
+                lines => (self.wait)(self.per_round + self.per_line * lines),
+            }
         }
     }
 }
@@ -84,25 +99,49 @@ mod tests {
     use super::*;
     use crate::medium::Dram;
 
-    fn took(m: &Slowed<Dram>, work: impl Fn(&Slowed<Dram>)) -> Duration {
-        let start = Instant::now();
-        work(m);
-        start.elapsed()
+    const WAIT: Duration = Duration::from_nanos(300);
+
+    thread_local! {
+        /// The waits that were asked for.
+        static ASKED: Cell<Vec<Duration>> = const { Cell::new(Vec::new()) };
+    }
+
+    /// A clock that does not go by itself.
+    fn ask(time: Duration) {
+        let mut asked = ASKED.take();
+        asked.push(time);
+        ASKED.set(asked);
+    }
+
+    fn slowed(new: fn(Dram, Duration) -> Slowed<Dram>) -> Slowed<Dram> {
+        Slowed { wait: ask, ..new(Dram::zeroed(4096), WAIT) }
     }
 
     #[test]
-    fn lines_wait_each_and_rounds_as_a_whole() {
-        const WAIT: Duration = Duration::from_millis(20);
-        let round = |m: &Slowed<Dram>| {
-            Medium::flush(m, 0, 4 * 64, Step::BatchLines);
-            Medium::fence(m, Step::BatchLines);
-        };
-        assert!(took(&Slowed::new(Dram::zeroed(4096), WAIT), round) >= 4 * WAIT);
-        let by_round = Slowed::by_round(Dram::zeroed(4096), WAIT);
-        let took_by_round = || took(&by_round, |m| (0..2).for_each(|_| round(m)));
-        assert!(took_by_round() >= 2 * WAIT);
-        // A busy machine may stop a thread for long, but not each time.
-        assert!((0..20).any(|_| took_by_round() < 4 * WAIT));
-        assert!((0..20).any(|_| took(&by_round, |m| Medium::fence(m, Step::BatchLines)) < WAIT));
+    fn the_waits_are_those_of_the_lines_and_follow_the_fence() {
+        for (new, expected) in [(Slowed::new as fn(Dram, Duration) -> _, [5, 1]), (Slowed::by_round, [1, 1])] {
+            let m = slowed(new);
+            Medium::flush(&m, 0, 4 * 64, Step::BatchLines);
+            Medium::flush(&m, 8 * 64 + 8, 8, Step::BatchLines);
+            assert!(ASKED.take().is_empty(), "a flush does not wait");
+            Medium::fence(&m, Step::BatchLines);
+            Medium::fence(&m, Step::BatchLines);
+            Medium::flush(&m, 0, 8, Step::BatchLines);
+            Medium::fence(&m, Step::BatchLines);
+            assert_eq!(ASKED.take(), expected.map(|times| WAIT * times));
+        }
+    }
+
+    #[test]
+    fn what_asks_for_no_flushes_is_asked_for_them_if_it_waits() {
+        assert!(Medium::facts(&slowed(Slowed::new)).writes_back);
+        assert!(!Medium::facts(&Slowed::new(Dram::zeroed(4096), Duration::ZERO)).writes_back);
+    }
+
+    #[test]
+    fn a_wait_takes_as_long_as_it_says() {
+        let start = Instant::now();
+        spin(Duration::from_millis(2));
+        assert!(start.elapsed() >= Duration::from_millis(2));
     }
 }

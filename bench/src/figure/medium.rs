@@ -4,10 +4,10 @@
 //! straight to the mapping, so a search costs the same as without switches. A store and a flush cost one more branch,
 //! for every contestant.
 
-use bristlecone::medium::{Costs, Counts, Domain, Hint, LINE, Layer, Mapped, Medium, Step};
+use bristlecone::medium::{Costs, Counts, Domain, Hint, LINE, Layer, Mapped, Medium, Slowed, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is done in addition to storing and loading.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Switches {
     pub(crate) durable: bool,
     /// Count. Not used while it is timed.
     pub(crate) count: bool,
-    /// Wait this long for each line that is flushed, or would be.
+    /// Wait so long for each line that is flushed, or would be, after the fence that follows.
     pub(crate) slow: Duration,
     /// Request no memory before it is read.
     pub(crate) no_prefetch: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Switches {
 
 /// See the [module](self).
 pub(crate) struct Switched {
-    mapped: Mapped,
+    slowed: Slowed<Mapped>,
     switches: Switches,
     costs: OnceLock<Costs>,
     tallies: Arc<Tallies>,
@@ -76,7 +76,7 @@ impl Tallies {
 impl Switched {
     pub(crate) fn new(mapped: Mapped, switches: Switches) -> Self {
         let mapped = mapped.with_domain(if switches.durable { Domain::Power } else { Domain::Process });
-        Self { mapped, switches, costs: OnceLock::new(), tallies: Arc::default() }
+        Self { slowed: Slowed::new(mapped, switches.slow), switches, costs: OnceLock::new(), tallies: Arc::default() }
     }
 
     /// What it counts, if it does.
@@ -93,10 +93,11 @@ impl Switched {
 }
 
 impl Layer for Switched {
-    type Below = Mapped;
+    type Below = Slowed<Mapped>;
 
-    fn below(&self) -> &Mapped {
-        &self.mapped
+    #[inline]
+    fn below(&self) -> &Slowed<Mapped> {
+        &self.slowed
     }
 
     /// Measured, waits included. But while it counts, the costs are always the same, so that the counts are, too.
@@ -107,43 +108,37 @@ impl Layer for Switched {
     #[inline]
     fn store(&self, at: u64, value: u64) {
         self.count(|tallies| &tallies.bytes, 8);
-        self.mapped.store(at, value);
+        Medium::store(&self.slowed, at, value);
     }
 
     #[inline]
     fn store_pair(&self, at: u64, pair: [u64; 2]) {
         self.count(|tallies| &tallies.bytes, 16);
-        self.mapped.store_pair(at, pair);
+        Medium::store_pair(&self.slowed, at, pair);
     }
 
     #[inline]
     fn swap_pair(&self, at: u64, pair: [u64; 2]) {
         self.count(|tallies| &tallies.bytes, 16);
-        self.mapped.swap_pair(at, pair);
+        Medium::swap_pair(&self.slowed, at, pair);
     }
 
     #[inline]
     fn order(&self, step: Step) {
         self.count(|tallies| &tallies.orders, 1);
-        self.mapped.order(step);
+        Medium::order(&self.slowed, step);
     }
 
     #[inline]
     fn flush(&self, at: u64, len: u64, step: Step) {
-        self.mapped.flush(at, len, step);
-        if len == 0 || (!self.switches.durable && self.switches.slow.is_zero()) {
-            return;
-        }
-        let lines = (at + len - 1) / LINE - at / LINE + 1;
-        if self.switches.count {
+        Medium::flush(&self.slowed, at, len, step);
+        if self.switches.count && len > 0 && Layer::facts(self).writes_back {
+            let lines = (at + len - 1) / LINE - at / LINE + 1;
             self.count(|tallies| &tallies.lines, lines);
             self.count(|tallies| &tallies.requested, len);
             self.count(|tallies| &tallies.batched, if lines > 1 { lines } else { 0 });
             let sorts = SORTING.iter().any(|name| step.name().starts_with(name));
             self.count(|tallies| &tallies.sorting, if sorts { lines } else { 0 });
-        }
-        if !self.switches.slow.is_zero() {
-            wait(self.switches.slow * lines as u32);
         }
     }
 
@@ -152,21 +147,13 @@ impl Layer for Switched {
         if self.switches.durable {
             self.count(|tallies| &tallies.fences, 1);
         }
-        self.mapped.fence(step);
+        Medium::fence(&self.slowed, step);
     }
 
     #[inline]
     fn hint(&self, at: u64, len: u64, hint: Hint) {
         if !self.switches.no_prefetch {
-            self.mapped.hint(at, len, hint);
+            Medium::hint(&self.slowed, at, len, hint);
         }
-    }
-}
-
-#[inline(never)]
-fn wait(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
