@@ -1,10 +1,10 @@
 //! Half gets, half updates of a store that is larger than the memory it may use, with a commit every 10 ms:
-//! `larger load|run STORE DIRECTORY KEYS OPERATIONS`. `scripts/larger.sh` limits the memory of `run`, which prints a row
-//! of JSON.
+//! `larger load|run STORE DIRECTORY KEYS OPERATIONS`. `scripts/larger.sh` limits the memory of `run`, which prints a
+//! row of JSON.
 //!
-//! Keys are texts of 23 bytes in random order, values have 100 bytes. All stores commit as often, and a commit waits for
-//! the disk. LMDB reads nothing ahead (`NO_READ_AHEAD`), which would push out what is used; redb has a cache of its own,
-//! of half of the limit (`CACHE`, in MiB).
+//! Keys are texts of 23 bytes in random order, values have 100 bytes. All stores commit as often, and a commit waits
+//! for the disk. LMDB reads nothing ahead (`NO_READ_AHEAD`), which would push out what is used; redb has a cache of its
+//! own, of half of the limit (`CACHE`, in MiB).
 
 use bristlecone::{Journal, Map, Pool};
 use heed::types::Bytes;
