@@ -71,8 +71,8 @@ pub struct TreeMetrics {
     /// The name that it has now.
     pub name: String,
     /// The number of entries, as [`PTree::len`](crate::PTree::len) tells it. `None` after a crash, as long as nobody
-    /// has asked for that: all leaves would have to be read. Where keys or values are byte strings, the open has read
-    /// them, so it is known.
+    /// has asked for that: all leaves would have to be read. Where keys or values are byte strings, and the open has
+    /// read all leaves, it is known.
     pub keys: Option<u64>,
     /// The number of leaves, with the empty one at the end of a tree of words.
     pub leaves: u64,

@@ -261,15 +261,17 @@ impl Options {
     }
 
     /// How much memory a pool with a journal may take for what was changed and is not given back to the system yet, in
-    /// bytes. Default: all pools of the process that are opened without this share an eighth of the memory that the
-    /// process may use, and 4 MiB at least.
+    /// bytes. Default: all pools of the process that are opened without this share its budget, an eighth of the memory
+    /// that the process may use, and 4 MiB at least. The environment variable `BRISTLECONE_PRIVATE_MEMORY` says another
+    /// budget of the process, in bytes.
     ///
     /// A journal keeps what is changed in private memory until a checkpoint has put it into the pool's file. When three
     /// quarters of this are used, pages whose content is in the file go back to the page cache, which the system can
-    /// use for something else. If all of it is used, changes wait for that: writes that are spread over more pages than
-    /// fit are as fast as the disk takes them. One change alone may take more. With more of this, checkpoints come less
-    /// often and write less. At least 4 KiB are taken. The environment variable `BRISTLECONE_PRIVATE_MEMORY`, in
-    /// bytes, stands for this where a program does not say it.
+    /// use for something else. If all of it is used, changes wait for that, for a second at most each: writes that are
+    /// spread over more pages than fit are as fast as the disk takes them. One change alone may take more, and so do
+    /// changes that wait for longer, a process whose memory is locked, and pages of the machine that are larger than
+    /// 4 KiB. The ring of the journal, which may have as much as this, is not among it. With more of this, checkpoints
+    /// come less often and write less. At least 4 KiB are taken.
     ///
     /// [`Pool::journal`] tells what is used. Without a journal, and on other systems than Linux, this does nothing.
     pub fn private_memory(mut self, bytes: u64) -> Self {
@@ -318,8 +320,8 @@ impl Options {
         self
     }
 
-    /// Calls `watch` from time to time while a tree is opened after a crash, or [compacted](Pool::compact). Both take
-    /// time in proportion to the number of leaves.
+    /// Calls `watch` from time to time while the leaves of a tree are read when it is opened after a crash, or
+    /// [compacted](Pool::compact). Both take time in proportion to the number of leaves.
     ///
     /// `watch` is called on any thread, with locks held. It must not use the pool or fork, and it should be quick. By
     /// default, progress is not reported.

@@ -50,10 +50,7 @@ impl Attached {
     fn open_at(path: &Path, pool: &DiskFile, marker: Marker, boot: u64, wanted: Wanted) -> Result<Self, Fault> {
         let uuid = marker.uuid;
         wanted.fits_a_journal()?;
-        let private_memory = match wanted.private_memory {
-            None => budget::forced().map_err(Fault::io("take the budget of memory"))?,
-            said => said,
-        };
+        let of_process = budget::of_process().map_err(Fault::io("take the budget of memory"))?;
         let mut log = find_log(path, true)?.filter(|log| !left_over::is_one(log, &marker));
         let (mut has_lost, mut old_log) = (false, wanted.old_log);
         if let Some(found) = &log
@@ -85,7 +82,7 @@ impl Attached {
         let was_in_memory = seat.is_some_and(|seat| seat.in_memory);
         let in_memory = wanted.ring.map_or(was_in_memory, |place| place == RingPlace::InMemory);
         let memory = limit::memory();
-        let share = Share::new(private_memory, memory);
+        let share = Share::new(wanted.private_memory, of_process);
         let image = ImageFile::new(path, pool, uuid);
         let budget = share.part();
         let opening = Opening {

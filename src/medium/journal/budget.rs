@@ -1,8 +1,9 @@
 //! How much memory the private pages of the pools of this process may take.
 //!
-//! A pool that is given a budget of its own has that. All others share the budget of the process: an eighth of the
-//! memory that it may use.
+//! A pool that is given a budget of its own has that. All others share the budget of the process: what the environment
+//! says, or an eighth of the memory that the process may use.
 
+use crate::medium::limit;
 use crate::sync::Mutex;
 use crate::sync::of_process::OfProcess;
 use std::io;
@@ -10,18 +11,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// The budget of each pool that is given none, in bytes: for tests, and for programs that cannot be changed.
+/// The budget of the process, in bytes.
 const VARIABLE: &str = "BRISTLECONE_PRIVATE_MEMORY";
 
 /// The budget that [`VARIABLE`] names.
-pub(super) fn forced() -> io::Result<Option<u64>> {
+fn forced() -> io::Result<Option<u64>> {
     let Some(said) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let bytes = said.to_str().and_then(|said| said.parse().ok());
     let wrong = || format!("{VARIABLE} is '{}', and must be a number of bytes", said.display());
     bytes.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wrong()))
 }
 
-/// The least that pools share, in bytes.
+/// The budget of the process.
+pub(super) fn of_process() -> io::Result<u64> {
+    Ok(forced()?.map_or_else(|| (limit::memory() / PART).max(LEAST), |bytes| bytes.max(LEAST_OF_ITS_OWN)))
+}
+
+/// The least that pools share, in bytes, if nobody says otherwise.
 const LEAST: u64 = 4 << 20;
 /// The least that a pool of its own has: a page.
 const LEAST_OF_ITS_OWN: u64 = 4096;
@@ -53,10 +59,6 @@ impl Default for Pools {
 }
 
 impl Pools {
-    fn may_use(&self, memory: u64) {
-        self.limit.store((memory / PART).max(LEAST), Ordering::Relaxed);
-    }
-
     fn wake(&self) {
         let pools: Vec<Arc<Taken>> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
         pools.iter().for_each(|taken| taken.wake());
@@ -97,15 +99,14 @@ impl Share {
     /// The limit of a pool whose pages cannot be given back.
     pub(super) const NO_LIMIT: u64 = u64::MAX;
 
-    /// The share of a pool that is given a budget, or shares that of the process, which may use so many bytes of
-    /// memory.
-    pub(super) fn new(own: Option<u64>, memory: u64) -> Self {
+    /// The share of a pool that is given a budget, or shares that of the process, of so many bytes.
+    pub(super) fn new(own: Option<u64>, of_process: u64) -> Self {
         let taken = Arc::default();
         let of = match own {
             Some(bytes) => Budget::Own(bytes.max(LEAST_OF_ITS_OWN)),
             None => {
                 let shared = HERE.get();
-                shared.may_use(memory);
+                shared.limit.store(of_process, Ordering::Relaxed);
                 shared.count.fetch_add(1, Ordering::Relaxed);
                 let mut pools = shared.pools.lock();
                 pools.retain(|taken| taken.strong_count() > 0);
@@ -126,14 +127,14 @@ impl Share {
         self.taken.wake();
     }
 
-    /// Asks now and then how much memory the process may use, which `memory` tells: somebody may have changed that.
-    pub(super) fn look_again(&self, memory: impl FnOnce() -> u64) {
+    /// Asks now and then what the budget of the process is: somebody may have changed how much memory it may use.
+    pub(super) fn look_again(&self) {
         if let Budget::Shared(pools) = &self.of
             && let Some(mut looked) = pools.looked.try_lock()
             && looked.elapsed() >= AGAIN
         {
             *looked = Instant::now();
-            pools.may_use(memory());
+            of_process().into_iter().for_each(|bytes| pools.limit.store(bytes, Ordering::Relaxed));
         }
     }
 

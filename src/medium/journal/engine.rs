@@ -1118,9 +1118,11 @@ impl<'e, F: Disk, R: Memory> Leading<'e, F, R> {
         }
         if is_full(&engine.oldest) && holds(Rule::ImageKept) {
             let mut lost = None;
+            // While this has waited for the header, another image may have taken the place of the one in the way.
             engine.set_header(|header| {
-                lost = header.image.take();
-                *engine.images.held.lock() = None;
+                let is_in_the_way = |from: u64| behind - from > lead.region.len;
+                lost = header.image.take_if(|image| is_in_the_way(image.kept.at));
+                engine.images.held.lock().take_if(|held| is_in_the_way(*held));
             })?;
             engine.has_lost_image(lost);
         }

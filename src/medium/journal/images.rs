@@ -118,8 +118,8 @@ pub(super) struct Images {
     pub(super) place: OnceLock<(Box<dyn ImagePlace>, u64)>,
     /// Somebody was told that none can be made, and none was made since.
     pub(super) is_told: AtomicBool,
-    /// Where the image was begun that is being made, as long as the log keeps that place (J42). It changes while the
-    /// header is locked.
+    /// Where the image was begun that is being made, as long as the log keeps that place (J42). It is set, and given up
+    /// by the log, while the header is locked.
     pub(super) held: Mutex<Option<u64>>,
     /// Where the log has to end for the next one to be made.
     pub(super) due: AtomicU64,

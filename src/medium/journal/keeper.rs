@@ -6,7 +6,6 @@ use super::Journal;
 use super::disk::Disk;
 use super::engine::{Engine, Wakers};
 use super::memory::Memory;
-use crate::medium::limit;
 use crate::sync::crew::Job;
 use parking_lot::Mutex;
 use std::io;
@@ -63,7 +62,7 @@ impl Syncs {
     /// Does what is due, and tells when something will be.
     fn tend<F: Disk, R: Memory>(&mut self, engine: &Engine<F, R>, period: Option<Duration>) -> Option<Instant> {
         if let Some(share) = engine.private.share() {
-            share.look_again(limit::memory);
+            share.look_again();
         }
         let due = period.and_then(|period| self.last.checked_add(period));
         let is_due = due.is_some_and(|due| due <= Instant::now()) && engine.has_more();

@@ -537,6 +537,32 @@ fn an_image_keeps_its_place_in_the_log_while_it_is_made() {
 }
 
 #[test]
+fn an_image_that_is_made_outlives_the_one_before() {
+    alone();
+    let mut world = World::new(1);
+    let engine = Arc::new(world.open().unwrap());
+    engine.keeps_images(Box::new(world.image.clone()), u64::MAX);
+    let store = || {
+        engine.flush(0, 8, false, |at| at);
+        engine.sync().and_then(|()| engine.checkpoint()).unwrap();
+    };
+    store();
+    engine.set_image_maker(Some(Box::new(Numbered(0))));
+    engine.make_image().unwrap();
+    let image = || engine.header.lock().image;
+    let before = image().expect("it was made");
+    // One more frame takes its place.
+    while engine.durable.lock().at - before.kept.at < REGION - 100 {
+        store();
+    }
+    assert_eq!(image(), Some(before));
+    engine.set_image_maker(Some(Box::new(Beside(Arc::clone(&engine), 8))));
+    engine.make_image().unwrap();
+    engine.set_image_maker(None);
+    assert!(image().is_some_and(|image| image.kept.at > before.kept.at + REGION / 2));
+}
+
+#[test]
 fn an_image_does_not_count_if_the_log_needs_its_place() {
     for rule in [None, Some(Rule::ImageHeld)] {
         leave_out(rule);

@@ -82,10 +82,12 @@ impl Mapped {
         // In memory, and where the processor reads the disk itself, there is nothing to be read ahead.
         if !self.system.in_memory && matches!(self.map.how(), MapMode::Shared | MapMode::Private) {
             let advice = self.system.wishes.for_file(len);
-            self.map.advise(advice);
-            if advice == Advice::Random {
+            if self.map.advise(advice) {
+                use rustix::fs;
+                let is_random = advice == Advice::Random;
+                let advice = if is_random { fs::Advice::Random } else { fs::Advice::Normal };
                 // What checkpoints and evictions read, page by page. A hint.
-                let _ = rustix::fs::fadvise(self.file.as_file(), 0, None, rustix::fs::Advice::Random);
+                let _ = fs::fadvise(self.file.as_file(), 0, None, advice);
             }
         }
     }

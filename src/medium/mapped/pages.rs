@@ -262,13 +262,16 @@ impl FileMap {
         self.how
     }
 
-    /// Tells the system how all that is mapped, and all that will be, is read. A hint. One thread at a time.
-    pub(super) fn advise(&self, advice: Advice) {
-        if self.advised.note(advice) {
+    /// Tells the system how all that is mapped, and all that will be, is read. A hint. One thread at a time. Returns
+    /// false if it was told so before.
+    pub(super) fn advise(&self, advice: Advice) -> bool {
+        let is_new = self.advised.note(advice);
+        if is_new {
             let mapped = self.mapped.load(Ordering::Relaxed);
             // SAFETY: exactly what is mapped; the advice changes no content.
             let _ = unsafe { madvise(self.start, mapped, advice) };
         }
+        is_new
     }
 
     /// Tells the system that a part which was mapped just now is read as the rest is.
