@@ -1,6 +1,7 @@
 //! A cache of an async service, which is warm again after `kill -9`: `cargo run --features serde --example cache`.
 //!
-//! Tasks call `get` and `put` directly: these take about a microsecond, and wait for no disk. `spawn_blocking` is for
+//! Tasks call `get` and `put` directly: these take about a microsecond, and wait for the disk only where changes come
+//! faster than it takes them. `spawn_blocking` is for
 //! what waits for it, or takes long: opening and closing, `sync`, `backup`, `compact`, and each change if there is
 //! `Journal::Each`.
 

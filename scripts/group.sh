@@ -20,6 +20,7 @@ make_group() {
 
 remove_group() {
     [[ ! $group ]] || rmdir "$group" 2>/dev/null || true
+    group=
 }
 
 limited() {

@@ -151,6 +151,15 @@ fn measure(plan: &Plan, contestant: Contestant, beside: Beside, sides: &mut [Sta
     Ok(found)
 }
 
+/// Says that it is over when it is dropped.
+struct Ends<'e>(&'e AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Updates for a while.
 fn updates(plan: &Plan, contestant: Contestant, beside: Beside, side: &mut Staged) -> Outcome<Vec<Spent>> {
     let pool = side.pool.clone().ok_or("no pool")?;
@@ -159,6 +168,8 @@ fn updates(plan: &Plan, contestant: Contestant, beside: Beside, side: &mut Stage
     pool.sync()?;
     let (is_over, fault) = (AtomicBool::new(false), Fault::default());
     let spent = thread::scope(|scope| {
+        // Also if an update panics.
+        let _ends = Ends(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let _ = fault.note(beside.once(&pool, contestant, &copy));
@@ -169,7 +180,6 @@ fn updates(plan: &Plan, contestant: Contestant, beside: Beside, side: &mut Stage
         while start.elapsed() < time {
             spent.push(clock::spend(1, side.trial.work(Mix::Update)));
         }
-        is_over.store(true, Ordering::Relaxed);
         spent
     });
     fault.get()?;

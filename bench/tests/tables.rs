@@ -194,7 +194,7 @@ fn figures(line: &Value, clock: Clock) -> Vec<(String, f64)> {
                 ("median", "/us/median"),
                 ("p99", "/us/p99"),
                 ("p99.9", "/us/p999"),
-                ("pages that are waited for", "/major_faults_per_op"),
+                ("pages read", "/pages_read_per_op"),
             ],
         ),
         "durable" => at(

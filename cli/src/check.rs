@@ -226,7 +226,12 @@ pub(crate) fn run(args: Args) -> Outcome {
                 let kept = out::shown(&kept.to_string_lossy());
                 out::text(&format!("the log was damaged, and ends there now: {lost}; {kept} is the log as it was"))?;
             }
-            None if args.repair && is_open && mended.is_empty() => {
+            None if args.repair
+                && is_open
+                && mended.is_empty()
+                && damaged_twin.is_none()
+                && damaged_log_twin.is_none() =>
+            {
                 out::text("there is nothing to repair: the log is not damaged")?
             }
             None => {}
@@ -277,7 +282,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             out::shown(&args.pool.to_string_lossy())
         ))?;
         if problems.is_empty() && !usable {
-            let why = "the machine was started anew, or the disk failed, before all changes were on the disk, so some may be missing";
+            let why = "the machine was started anew (a loss of power, a crash, an orderly reboot after a kill, a copy on another machine), or the disk failed, before all changes were on the disk, so some may be missing";
             out::text(&format!("{why}; --after-power-loss makes the pool usable"))?;
         }
     }

@@ -81,6 +81,11 @@ pub(crate) fn object(figures: &JournalStat) -> Value {
         "pool_written_bytes": figures.pool_written,
         "checkpoints": figures.checkpoints,
         "waits": figures.waits,
+        "rings": figures.rings,
+        "private_bytes": figures.private,
+        "budget_bytes": figures.budget,
+        "evicted_pages": figures.evicted,
+        "slowed": figures.slowed,
         "recovered": {
             "from_ring": recovered.from_ring,
             "incomplete": recovered.incomplete,

@@ -261,7 +261,7 @@ fn text(figures: &Figures) -> String {
     let limit = if is_limited { format!(", of {} at most", out::bytes(pool.capacity)) } else { String::new() };
     let shutdown = match (pool.power_loss, pool.was_clean) {
         (true, _) => {
-            "not all on the disk before the machine was started anew, or the disk failed: `check --after-power-loss` tells what it is worth"
+            "not all on the disk before the machine was started anew (a loss of power, a crash, an orderly reboot after a kill, a copy on another machine), or the disk failed: `check --after-power-loss` tells what it is worth"
         }
         (false, true) => "closed in order",
         (false, false) => "not closed: it crashed, or was killed",
