@@ -112,14 +112,16 @@
 //! lock the leaves that they change. A [`Transaction`] stays on its thread.
 //!
 //! There is no async interface. A method computes, and may wait for memory, for a lock that is held for microseconds,
-//! and, if the pool is larger than memory, for a page of the file; in a full pool, a change waits for readers, for some
-//! seconds at most. With a journal, changes that come faster than the disk takes them wait for it: for a sync that makes
-//! room in the ring, and up to a second where the budget of memory is used up ([`Options::private_memory`]). Call what touches a few keys from a task directly. Use `spawn_blocking`, or a thread, for what
-//! waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`], [`Pool::sync`], every
-//! change with [`Journal::Each`], opening a tree after a crash, [`Pool::backup`], [`Pool::compact`], [`Pool::shrink`],
-//! [`Pool::check`], `bulk_load`, `clear`, long scans, and dropping the last handle of a pool, which closes it. Do not
-//! hold a transaction or an iterator across an `await`: while it lasts, records that are replaced keep their space. The
-//! example [`cache`](https://docs.rs/crate/bristlecone/latest/source/examples/cache.rs) is such a program, under tokio.
+//! and, if the pool is larger than memory, for a page of the file; in a full pool, a change waits for readers, for
+//! some seconds at most. With a journal, changes that come faster than the disk takes them wait for it: for a sync
+//! that makes room in the ring, and up to a second where the budget of memory is used up
+//! ([`Options::private_memory`]). Call what touches a few keys from a task directly. Use `spawn_blocking`, or a
+//! thread, for what waits for the disk or takes long: [`Pool::open`] and [`Options::open`], [`Pool::close`],
+//! [`Pool::sync`], every change with [`Journal::Each`], opening a tree after a crash, [`Pool::backup`],
+//! [`Pool::compact`], [`Pool::shrink`], [`Pool::check`], `bulk_load`, `clear`, long scans, and dropping the last
+//! handle of a pool, which closes it. Do not hold a transaction or an iterator across an `await`: while it lasts,
+//! records that are replaced keep their space. The example
+//! [`cache`](https://docs.rs/crate/bristlecone/latest/source/examples/cache.rs) is such a program, under tokio.
 //!
 //! A child that came by `fork` cannot use its parent's pools: changes are refused ([`ErrorKind::Forked`]). See
 //! [`Pool`].

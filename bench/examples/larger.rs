@@ -2,10 +2,10 @@
 //! `larger load|run STORE DIRECTORY KEYS OPERATIONS`. `scripts/larger.sh` limits the memory of `run`, which prints a
 //! row of JSON.
 //!
-//! Keys are texts of 23 bytes in random order, values have 100 bytes. All stores commit as often: LMDB and redb wait for
-//! the disk then, which counts for the operation that follows, and this crate's pool commits beside the operations. LMDB
-//! reads nothing ahead (`NO_READ_AHEAD`), which would push out what is used; redb has a cache of its own, of half of the
-//! limit (`CACHE`, in MiB).
+//! Keys are texts of 23 bytes in random order, values have 100 bytes. All stores commit as often: LMDB and redb wait
+//! for the disk then, which counts for the operation that follows, and this crate's pool commits beside the
+//! operations. LMDB reads nothing ahead (`NO_READ_AHEAD`), which would push out what is used; redb has a cache of its
+//! own, of half of the limit (`CACHE`, in MiB).
 
 use bristlecone::{Journal, Map, Pool};
 use heed::types::Bytes;
