@@ -77,7 +77,8 @@ def mount(source, target, kind, data="", flags=0):
 
 
 def umount(target):
-    for _ in range(200):
+    # A loop device goes away some time after the file system on it: up to seconds, on a busy machine.
+    for _ in range(1500):
         if libc.umount2(target.encode(), 0) == 0:
             return
         if ctypes.get_errno() != errno.EBUSY:
