@@ -3,6 +3,7 @@
 //! A pool that is given a budget of its own has that. All others share the budget of the process: what the environment
 //! says, or an eighth of the memory that the process may use.
 
+#[cfg(target_os = "linux")]
 use crate::medium::limit;
 use crate::sync::Mutex;
 use crate::sync::of_process::OfProcess;
@@ -23,6 +24,7 @@ fn forced() -> io::Result<Option<u64>> {
 }
 
 /// The budget of the process.
+#[cfg(target_os = "linux")]
 pub(super) fn of_process() -> io::Result<u64> {
     Ok(forced()?.map_or_else(|| (limit::memory() / PART).max(LEAST), |bytes| bytes.max(LEAST_OF_ITS_OWN)))
 }
@@ -128,6 +130,7 @@ impl Share {
     }
 
     /// Asks now and then what the budget of the process is: somebody may have changed how much memory it may use.
+    #[cfg(target_os = "linux")]
     pub(super) fn look_again(&self) {
         if let Budget::Shared(pools) = &self.of
             && let Some(mut looked) = pools.looked.try_lock()
