@@ -194,9 +194,14 @@ pub(crate) fn name(journal: Option<Journal>) -> String {
     journal.map_or_else(|| "none".to_owned(), parse::journal_name)
 }
 
-/// What all rows of JSON say.
-fn row(plan: &Plan, contestant: Contestant, journal: Option<Journal>, mut row: Value) -> Outcome<()> {
-    row["mix"] = Mix::Journal.name().into();
+/// Prints a row of JSON of a mix whose sides have journals, with what all of them say.
+pub(crate) fn row(
+    (plan, mix): (&Plan, Mix),
+    contestant: Contestant,
+    journal: Option<Journal>,
+    mut row: Value,
+) -> Outcome<()> {
+    row["mix"] = mix.name().into();
     row["keys"] = plan.pattern.name().into();
     row["repeat"] = plan.repeat.into();
     row["seed"] = plan.seed.into();
@@ -227,7 +232,7 @@ fn operation(
         });
         let ns = |ns: f64| out::rounded(ns, 2);
         return row(
-            plan,
+            (plan, Mix::Journal),
             contestant,
             journal,
             json!({
@@ -268,7 +273,7 @@ fn tail(
     if plan.json {
         let ns = |ns: f64| out::rounded(ns, 1);
         return row(
-            plan,
+            (plan, Mix::Journal),
             contestant,
             journal,
             json!({

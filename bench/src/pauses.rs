@@ -4,7 +4,7 @@
 //! is slow for it is slow for a program that waits for its changes.
 
 use crate::clock::{self, Runs, Spent, Times};
-use crate::journal::name;
+use crate::journal::{name, row};
 use crate::media::{self, Staged};
 use crate::mix::Mix;
 use crate::ordered_map::{Fault, NAME};
@@ -192,13 +192,8 @@ fn print(plan: &Plan, contestant: Contestant, beside: Beside, found: &[Singles; 
         let [median, p99, p999, max] = [&of.median, &of.p99, &of.p999, &of.max].map(|ns| Runs::of(ns));
         if plan.json {
             let ns = |ns: f64| out::rounded(ns, 1);
-            let mut row = json!({
-                "mix": Mix::Pauses.name(),
-                "keys": plan.pattern.name(),
+            let single = json!({
                 "threads": 1,
-                "repeat": plan.repeat,
-                "seed": plan.seed,
-                "medium": plan.site.place.name(),
                 "beside": beside.name(),
                 "single_ns": {
                     "median": ns(median.median),
@@ -211,9 +206,7 @@ fn print(plan: &Plan, contestant: Contestant, beside: Beside, found: &[Singles; 
                 "ratio": ratio.map(|ratio| out::rounded(ratio, 4)),
                 "goal": ratio.map(|_| GOAL),
             });
-            plan.describe(contestant, &mut row);
-            row["journal"] = name(journal).into();
-            out::json(&row)?;
+            row((plan, Mix::Pauses), contestant, journal, single)?;
             continue;
         }
         let compared = ratio.map_or_else(String::new, |ratio| format!("{ratio:8.2}  {GOAL:4.1}"));
